@@ -1,0 +1,120 @@
+"""This rank's part of a batch. Labels are shifted, targets counted and documents found on whole rows, then all is cut."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cpeq import layout as layouts
+from cpeq.fixture import FormatError
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class LocalBatch:
+    """One rank's rows, S positions each; at padding added for context parallelism token_index is -1.
+
+    input_ids       int64 [B,S], or None      padding: pad_token_id, or 0
+    inputs_embeds   float [B,S,C], or None    padding: 0
+    position_ids    int64 [B,S]               padding: counts on from the last position of the row
+    shift_labels    int64 [B,S]               already shifted; padding and ignored: -100
+    document_ids    int64 [B,S]               padding of any kind: -1
+    attention_mask  uint8 [B,S]               padding of any kind: 0
+    token_index     int64 [S]                 global index of each local position
+    batch_index     int64 [B]                 global row of each local row
+    loss_count      targets among these positions
+    num_items       the divisor of the whole step's loss: sum of token losses / num_items
+    """
+
+    input_ids: np.ndarray
+    inputs_embeds: np.ndarray
+    position_ids: np.ndarray
+    shift_labels: np.ndarray
+    document_ids: np.ndarray
+    attention_mask: np.ndarray
+    token_index: np.ndarray
+    batch_index: np.ndarray
+    loss_count: int
+    num_items: float
+
+
+def local_batch(fixture, rank=0, size=1, layout="contiguous", rows=None):
+    """The part of fixture's batch that this rank of size ranks holds.
+
+    rows: which rows of the batch, for data parallelism or accumulation; all of them if absent.
+    """
+    batch, (count, length) = fixture.batch, fixture.shape
+    rows = np.arange(count) if rows is None else np.asarray(rows, dtype=np.int64)
+    token_index = layouts.global_indices(length, rank, size, layout)
+    targets = shift_labels(fixture)
+    padding = layouts.padded_length(length, size, layout) - length
+
+    def cut(array, fill):
+        return _cut(array[rows], fill, padding, rank, size, layout)
+
+    labels = cut(targets, IGNORED)
+    ids, embeds = batch.get("input_ids"), batch.get("inputs_embeds")
+    positions = position_ids(fixture)
+    return LocalBatch(
+        input_ids=None if ids is None else cut(ids, fixture.config.get("pad_token_id") or 0),
+        inputs_embeds=None if embeds is None else cut(embeds, 0),
+        position_ids=cut(positions, positions[rows, -1:] + np.arange(1, padding + 1)),
+        shift_labels=labels,
+        document_ids=cut(documents(fixture), -1),
+        attention_mask=cut(batch.get("attention_mask", np.ones((count, length), np.uint8)), 0),
+        token_index=token_index,
+        batch_index=rows,
+        loss_count=int((labels != IGNORED).sum()),
+        num_items=divisor(fixture),
+    )
+
+
+def shift_labels(fixture):
+    """int64 [B,T]: the target of each position of the whole rows, -100 where there is none."""
+    if "shift_labels" in fixture.batch:
+        return fixture.batch["shift_labels"]
+    if "labels" not in fixture.batch:
+        raise FormatError(f"{fixture.path}: /batch: expected labels or shift_labels, found neither")
+    labels = fixture.batch["labels"]
+    return np.concatenate([labels[:, 1:], np.full((len(labels), 1), IGNORED, labels.dtype)], axis=1)
+
+
+def divisor(fixture):
+    """What the sum of all token losses is divided by."""
+    if "num_items_in_batch" in fixture.batch:
+        return fixture.batch["num_items_in_batch"].item()
+    return int((shift_labels(fixture) != IGNORED).sum())
+
+
+def position_ids(fixture):
+    """int64 [B,T]: as passed to the model; counted from the start of the row where the fixture has none."""
+    count, length = fixture.shape
+    return fixture.batch.get("position_ids", np.tile(np.arange(length, dtype=np.int64), (count, 1)))
+
+
+def documents(fixture):
+    """int64 [B,T]: document of each position, -1 at padding.
+
+    Without document_ids a document starts where position_ids do anything but count up by one.
+    """
+    batch = fixture.batch
+    if "document_ids" in batch:
+        return batch["document_ids"]
+    found = np.zeros(fixture.shape, np.int64)
+    if "position_ids" in batch:
+        found[:, 1:] = np.cumsum(np.diff(batch["position_ids"], axis=1) != 1, axis=1)
+    mask = batch.get("attention_mask")
+    if mask is None:
+        return found
+    if found.any():
+        raise FormatError(f"{fixture.path}: /batch: expected document_ids beside restarting position_ids and an"
+                          " attention_mask, found none")
+    return np.where(mask != 0, found, -1)
+
+
+def _cut(array, fill, padding, rank, size, layout):
+    """This rank's positions of an array [B,T,...] after padding each row on the right."""
+    tail = np.empty((array.shape[0], padding, *array.shape[2:]), array.dtype)
+    tail[...] = fill
+    padded = np.concatenate([array, tail], axis=1)
+    return np.ascontiguousarray(padded[:, layouts.global_indices(padded.shape[1], rank, size, layout)])

@@ -1,0 +1,173 @@
+"""Reading fixtures: config, weights, batch and expected results of one training step."""
+
+import hashlib
+import json
+import os
+
+import h5py
+import numpy as np
+
+FORMAT = "cpeq"
+FORMAT_VERSION = 1
+
+
+class FormatError(ValueError):
+    """A file that is not what the format says; the message names file, object, expected and found."""
+
+
+class Fixture:
+    """One fixture file, checked when opened.
+
+    path      where it was read from
+    id        its fixture_id, equal to the hash of what was read
+    config    the configuration as a dict; empty where the fixture has none
+    weights   name -> array; bfloat16 is widened to float32, which is exact
+    tied      name -> other names of the same tensor
+    roles     name -> "buffer" or "frozen", for weights that get no gradient
+    batch     name -> array
+    expected  read on first use: loss, token_loss, logits, grads, ... as nested dicts of arrays
+    """
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        self._expected = None
+        with open_h5(self.path) as file:
+            self._check_header(file)
+            digest = hashlib.sha256(b"config\0")
+            self.config = self._read_config(file, digest)
+            self.tied, self.roles = {}, {}
+            self.weights = self._read_group(file, "weights", digest)
+            self.batch = self._read_group(file, "batch", digest)
+            self.id = self._check_id(file, digest)
+        self._check_batch()
+
+    @property
+    def expected(self):
+        if self._expected is None:
+            with open_h5(self.path) as file:
+                if "expected" not in file:
+                    raise FormatError(f"{self.path}: /expected: expected a group, found nothing")
+                self._expected = read_tree(file["expected"])
+        return self._expected
+
+    @property
+    def shape(self):
+        """(rows, length) of the batch."""
+        return next(self.batch[name] for name in ("input_ids", "inputs_embeds") if name in self.batch).shape[:2]
+
+    def trainable(self):
+        """Names of the weights that get a gradient."""
+        return [name for name in self.weights if name not in self.roles]
+
+    def _check_header(self, file):
+        for name, expected in (("format", FORMAT), ("kind", "fixture")):
+            found = attribute(file, name)
+            if found != expected:
+                raise FormatError(f"{self.path}: attribute {name}: expected \"{expected}\", found {quoted(found)}")
+        version = attribute(file, "format_version")
+        if version is None or int(version) != FORMAT_VERSION:
+            raise FormatError(f"{self.path}: attribute format_version: expected {FORMAT_VERSION}, found {version}")
+
+    def _read_config(self, file, digest):
+        if "config" not in file:
+            return {}
+        text = file["config"][()]
+        text = text if isinstance(text, bytes) else str(text).encode()
+        digest.update(text)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise FormatError(f"{self.path}: /config: expected JSON, found {error}") from error
+
+    def _read_group(self, file, group, digest):
+        arrays = {}
+        for name in sorted(file[group]) if group in file else ():
+            item = file[group][name]
+            if not isinstance(item, h5py.Dataset):
+                raise FormatError(f"{self.path}: /{group}/{name}: expected a dataset, found a group")
+            stored = read_stored(item)
+            hash_array(digest, group, name, stored)
+            arrays[name] = widened(item, stored)
+            if group == "weights":
+                self._read_weight_attributes(name, item)
+        return arrays
+
+    def _read_weight_attributes(self, name, item):
+        if "tied" in item.attrs:
+            tied = item.attrs["tied"]
+            self.tied[name] = [text(other) for other in np.atleast_1d(tied)]
+        if "role" in item.attrs:
+            self.roles[name] = text(item.attrs["role"])
+
+    def _check_id(self, file, digest):
+        found, computed = attribute(file, "fixture_id"), digest.hexdigest()
+        if found != computed:
+            raise FormatError(f"{self.path}: attribute fixture_id: expected {computed} (sha256 of config, weights"
+                              f" and batch), found {found}")
+        return found
+
+    def _check_batch(self):
+        kinds = [name for name in ("input_ids", "inputs_embeds") if name in self.batch]
+        if len(kinds) != 1:
+            raise FormatError(f"{self.path}: /batch: expected one of input_ids and inputs_embeds, found {len(kinds)}")
+        for name in ("attention_mask", "position_ids", "document_ids", "labels", "shift_labels"):
+            array = self.batch.get(name)
+            if array is not None and array.shape != self.shape:
+                raise FormatError(f"{self.path}: /batch/{name}: expected shape {list(self.shape)}"
+                                  f" as /batch/{kinds[0]}, found {list(array.shape)}")
+
+
+def open_h5(path):
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise FormatError(f"{path}: expected a readable HDF5 file, found {error}") from error
+
+
+def text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def attribute(item, name):
+    value = item.attrs.get(name)
+    return text(value) if isinstance(value, (bytes, str)) else value
+
+
+def quoted(value):
+    return "nothing" if value is None else f"\"{value}\""
+
+
+def is_bfloat16(dataset):
+    """Stored as uint16 words with a note, or as an HDF5 float of bfloat16's fields."""
+    if attribute(dataset, "dtype") == "bfloat16":
+        return True
+    kind = dataset.id.get_type()
+    return isinstance(kind, h5py.h5t.TypeFloatID) and kind.get_size() == 2 and kind.get_fields()[2] == 8
+
+
+def read_stored(dataset):
+    """The array with the element type that fixture_id is computed over: bfloat16 as uint16 words."""
+    array = np.asarray(dataset[()])
+    if is_bfloat16(dataset) and array.dtype != np.uint16:
+        array = (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def widened(dataset, stored):
+    if is_bfloat16(dataset):
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored
+
+
+def read_tree(group):
+    tree = {}
+    for name, item in group.items():
+        tree[name] = read_tree(item) if isinstance(item, h5py.Group) else widened(item, read_stored(item))
+    return tree
+
+
+def hash_array(digest, group, name, stored):
+    """Add one array to a fixture_id; a scalar counts as shape 1."""
+    shape = ",".join(str(extent) for extent in stored.shape or (1,))
+    digest.update(f"\0{group}/{name}\0{stored.dtype.str}\0{shape}\0".encode())
+    digest.update(np.ascontiguousarray(stored).tobytes())

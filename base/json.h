@@ -1,0 +1,57 @@
+/* Strict JSON: duplicate keys, trailing garbage and NaN literals are refused; integers have 64 bits. `Infinity`, as
+ * Python writes it bare or as {"__float__": "Infinity"}, is read as a number. jansson is behind this door. */
+#ifndef CPEQ_BASE_JSON_H
+#define CPEQ_BASE_JSON_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct cp_json cp_json; /* a value, borrowed from its document */
+
+typedef enum cp_json_kind {
+    CP_JSON_NULL,
+    CP_JSON_BOOL,
+    CP_JSON_INTEGER,
+    CP_JSON_REAL,
+    CP_JSON_STRING,
+    CP_JSON_ARRAY,
+    CP_JSON_OBJECT
+} cp_json_kind;
+
+/* `where` (a file, or "file: /config") begins every sentence. The document is freed by cp_json_close. */
+cp_status cp_json_parse(cp_json **document, const char *text, size_t length, const char *where);
+cp_status cp_json_read(cp_json **document, const char *path);
+void cp_json_close(cp_json *document);
+
+cp_json_kind cp_json_kind_of(const cp_json *value);
+const char *cp_json_kind_name(cp_json_kind kind); /* "a number", "an object", … */
+
+const cp_json *cp_json_member(const cp_json *object, const char *name); /* NULL: absent, or no object */
+size_t cp_json_size(const cp_json *value);                              /* of an array or an object */
+const cp_json *cp_json_element(const cp_json *array, size_t index);
+/* The index-th member of an object, in file order. */
+const cp_json *cp_json_member_at(const cp_json *object, size_t index, const char **name);
+
+/* Values; the kind has been looked at (another kind stops the job). An integer is a real too. */
+bool cp_json_bool(const cp_json *value);
+int64_t cp_json_integer(const cp_json *value);
+double cp_json_real(const cp_json *value);
+const char *cp_json_string(const cp_json *value);
+
+/* ---- writing: values that the caller builds; all are freed with the root --------------------------------------- */
+cp_json *cp_json_new_object(void);
+cp_json *cp_json_new_array(void);
+void cp_json_set_bool(cp_json *object, const char *name, bool value);
+void cp_json_set_integer(cp_json *object, const char *name, int64_t value);
+void cp_json_set_real(cp_json *object, const char *name, double value); /* not finite: the string "nan", "inf", "-inf" */
+void cp_json_set_string(cp_json *object, const char *name, const char *value);
+void cp_json_set(cp_json *object, const char *name, cp_json *value); /* takes `value` over */
+void cp_json_append(cp_json *array, cp_json *value);                 /* takes `value` over */
+void cp_json_append_integer(cp_json *array, int64_t value);
+void cp_json_append_string(cp_json *array, const char *value);
+
+/* The text, two spaces of indentation, members in the order they were set; freed by free(). */
+char *cp_json_text(const cp_json *value);
+
+#endif

@@ -1,0 +1,25 @@
+# Third-party libraries, each a target of its own so that a room links only what it may include.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(libcrypto REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(popt REQUIRED IMPORTED_TARGET popt)
+pkg_check_modules(libxml2 REQUIRED IMPORTED_TARGET libxml-2.0)
+
+set(HDF5_PREFER_PARALLEL OFF)
+find_package(HDF5 REQUIRED COMPONENTS C)
+add_library(cpeq_hdf5 INTERFACE)
+target_include_directories(cpeq_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_compile_definitions(cpeq_hdf5 INTERFACE ${HDF5_C_DEFINITIONS})
+target_link_libraries(cpeq_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+
+if(CPEQ_ENGINE)
+    pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
+    if(CPEQ_OPENMP)
+        find_package(OpenMP REQUIRED COMPONENTS C)
+    endif()
+    if(CPEQ_MPI)
+        find_package(MPI REQUIRED COMPONENTS C)
+    endif()
+endif()

@@ -1,0 +1,171 @@
+/* The operations of the reference, each with its backward: the header to read first.
+ *
+ * Conventions of every operation:
+ *   - Arguments: outputs, then what the forward saved, then inputs, then scalars, then scratch, then precision.
+ *   - A forward overwrites its outputs; a backward ADDS into its gradients ("d" + name), so fan-out, tied weights and
+ *     shared layers need no special case. A gradient that is not wanted is CP_NONE.
+ *   - Outputs do not alias inputs, unless said.
+ *   - Leading axes are [B,S]: batch row, local token. The last axis is contiguous (stride 1); others may be strided.
+ *   - Shapes and dtypes are checked on entry; a violation stops the job (a bug of ours, never of a file).
+ *   - Scratch comes from the arena that is passed and is given back; nothing else is allocated.
+ *   - Every output element is computed by one thread in a fixed order: results do not depend on the number of threads.
+ *   - Under CP_ROUND_BF16 each result named "rounded" below is rounded to bfloat16 row by row after it was
+ *     accumulated in float; statistics (inverse_rms, lse, delta, token_loss) are never rounded.
+ *
+ * Letters: B batch, S local tokens, C hidden, O and I output and input width of a projection, H query heads,
+ * K key/value heads, D head size, V vocabulary. */
+#ifndef CPEQ_REFERENCE_OPS_H
+#define CPEQ_REFERENCE_OPS_H
+
+#include "base/tensor.h"
+#include "base/tokens/visibility.h"
+#include "reference/precision.h"
+
+/* ---- embedding.c ------------------------------------------------------------------------------------------------
+ * out[b,s,:] = scale · table[ids[b,s],:]          out [B,S,C] (rounded)  ids int64 [B,S]  table [V,C]
+ * dtable[ids[b,s],:] += scale · dout[b,s,:]       except where ids[b,s] == padding_id (-1: no such row), as
+ *                                                 torch.nn.Embedding(padding_idx) does */
+typedef struct cp_embedding_ops {
+    void (*forward)(cp_tensor out, cp_tensor ids, cp_tensor table, double scale, cp_precision precision);
+    void (*backward)(cp_tensor dtable, cp_tensor dout, cp_tensor ids, double scale, int64_t padding_id,
+                     cp_precision precision);
+} cp_embedding_ops;
+
+/* ---- linear.c ---------------------------------------------------------------------------------------------------
+ * y = x · weightᵀ (+ bias)    y [...,O] (rounded)  x [...,I]  weight [O,I]  bias [O] or CP_NONE
+ * dx += dy · weight    dweight += dyᵀ · x    dbias += Σ dy        each or CP_NONE */
+typedef struct cp_linear_ops {
+    void (*forward)(cp_tensor y, cp_tensor x, cp_tensor weight, cp_tensor bias, cp_precision precision);
+    void (*backward)(cp_tensor dx, cp_tensor dweight, cp_tensor dbias, cp_tensor dy, cp_tensor x, cp_tensor weight,
+                     cp_precision precision);
+} cp_linear_ops;
+
+/* ---- rmsnorm.c --------------------------------------------------------------------------------------------------
+ * r = (mean x² + epsilon)^-1/2   y = x · r · w̃     over the last axis, of N elements
+ *   w̃ = 1 (CP_NORM_PLAIN, weight CP_NONE), weight (CP_NORM_WEIGHT), 1 + weight (CP_NORM_ONE_PLUS)
+ * y, x [...,N] (y rounded)  inverse_rms [...] saved  weight [N]
+ * g = w̃ · dy   x̂ = x · r   dx += r · (g − x̂ · mean(g · x̂))   dweight += Σ dy · x̂
+ * Under CP_ROUND_BF16, CP_NORM_WEIGHT rounds x̂ before the product with the weight and the product again (llama's
+ * order); CP_NORM_ONE_PLUS rounds only the product (gemma's). Source: transformers' LlamaRMSNorm, Gemma2RMSNorm. */
+typedef enum cp_norm_weight { CP_NORM_PLAIN, CP_NORM_WEIGHT, CP_NORM_ONE_PLUS } cp_norm_weight;
+
+typedef struct cp_rmsnorm_ops {
+    void (*forward)(cp_tensor y, cp_tensor inverse_rms, cp_tensor x, cp_tensor weight, cp_norm_weight kind,
+                    double epsilon, cp_precision precision);
+    void (*backward)(cp_tensor dx, cp_tensor dweight, cp_tensor dy, cp_tensor inverse_rms, cp_tensor x,
+                     cp_tensor weight, cp_norm_weight kind, cp_arena *scratch, cp_precision precision);
+} cp_rmsnorm_ops;
+
+/* ---- rope.c -----------------------------------------------------------------------------------------------------
+ * table:   angle = position[b,s] · inverse_frequency[j]   cos, sin [B,S,R/2] of it, times attention_scaling
+ * forward: y of x [B,S,H,D], the first R channels rotated, the rest copied (y rounded)
+ *   CP_ROPE_HALVED       pairs (j, j+R/2):  y_j = x_j c − x_k s   y_k = x_k c + x_j s
+ *   CP_ROPE_INTERLEAVED  pairs (2j, 2j+1), the same
+ * backward: dx += the rotation by the negative angle of dy
+ * The table is computed in double and stored in the kernel's width. */
+typedef enum cp_rope_layout { CP_ROPE_HALVED, CP_ROPE_INTERLEAVED } cp_rope_layout;
+
+typedef struct cp_rope_ops {
+    void (*table)(cp_tensor cosine, cp_tensor sine, cp_tensor position, const double *inverse_frequency,
+                  double attention_scaling, cp_precision precision);
+    void (*forward)(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
+                    cp_precision precision);
+    void (*backward)(cp_tensor dx, cp_tensor dy, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
+                     cp_precision precision);
+} cp_rope_ops;
+
+/* ---- pointwise.c ------------------------------------------------------------------------------------------------
+ * add:          y = a + b (rounded; y may alias a)           the backward is accumulate, twice
+ * accumulate:   y += x
+ * scale:        y = factor · x (rounded; may alias)          dx += factor · dy
+ * scale_tokens: y[b,s,...] = factor[b,s] · x[b,s,...] (rounded)   factor float64 [B,S]; the same for dx += …
+ * gate:         y = act(gate) · up (act(gate) rounded, y rounded)
+ *               dgate += dy · up · act'(gate)   dup += dy · act(gate)
+ *   CP_ACT_SILU u·σ(u)   CP_ACT_GELU ½u(1+erf(u/√2))   CP_ACT_GELU_TANH ½u(1+tanh(√(2/π)(u+0.044715u³)))
+ *   CP_ACT_RELU max(u,0)
+ * softcap:      y = cap · tanh(x / cap) (rounded; may alias)  dx += dy · (1 − (y/cap)²)   from y alone; in place
+ *               (dx the same memory as dy) it overwrites instead of adding
+ * convert:      y = x, between float dtypes (x of any float dtype, y of this width) */
+typedef enum cp_activation { CP_ACT_SILU, CP_ACT_GELU, CP_ACT_GELU_TANH, CP_ACT_RELU, CP_ACTIVATIONS } cp_activation;
+
+typedef struct cp_pointwise_ops {
+    void (*add)(cp_tensor y, cp_tensor a, cp_tensor b, cp_precision precision);
+    void (*accumulate)(cp_tensor y, cp_tensor x, cp_precision precision);
+    void (*scale)(cp_tensor y, cp_tensor x, double factor, cp_precision precision);
+    void (*scale_backward)(cp_tensor dx, cp_tensor dy, double factor, cp_precision precision);
+    void (*scale_tokens)(cp_tensor y, cp_tensor x, cp_tensor factor, cp_precision precision);
+    void (*scale_tokens_backward)(cp_tensor dx, cp_tensor dy, cp_tensor factor, cp_precision precision);
+    void (*gate)(cp_tensor y, cp_tensor gate, cp_tensor up, cp_activation activation, cp_precision precision);
+    void (*gate_backward)(cp_tensor dgate, cp_tensor dup, cp_tensor dy, cp_tensor gate, cp_tensor up,
+                          cp_activation activation, cp_precision precision);
+    void (*softcap)(cp_tensor y, cp_tensor x, double cap, cp_precision precision);
+    void (*softcap_backward)(cp_tensor dx, cp_tensor dy, cp_tensor y, double cap, cp_precision precision);
+    void (*convert)(cp_tensor y, cp_tensor x);
+} cp_pointwise_ops;
+
+/* ---- attention.c ------------------------------------------------------------------------------------------------
+ * Any set of queries against any set of keys, each token known by its global index in its row:
+ *
+ *   t[i,j] = scale · q_i · k_j      z = softcap · tanh(t / softcap), or t where softcap is 0
+ *   lse_i = log Σ_{j visible} exp z[i,j]            −∞ where nothing is visible
+ *   o_i   = Σ_{j visible} exp(z[i,j] − lse_i) v_j   0 there
+ *
+ * q [B,Sq,H,D]  k [B,Sk,K,D]  v [B,Sk,Kv,Dv]  o [B,Sq,H,Dv] (rounded)  lse [B,Sq,H]
+ * Partial results over disjoint sets of keys merge by their log-sum-exp:
+ *   L = log(e^lse + e^lse_part)   o = e^(lse−L) o + e^(lse_part−L) o_part
+ * The backward takes the FINAL lse (over all keys) and delta_i = Σ_d do_id · o_id of the FINAL o, and adds this key
+ * set's share:
+ *   p = exp(z − lse)   dv_j += Σ p do_i   ds = p (do_i · v_j − delta_i)   dt = ds (1 − (z/softcap)²)
+ *   dq_i += scale Σ dt k_j   dk_j += scale Σ dt q_i           heads that are read by several query heads get the sum
+ * Under CP_ROUND_BF16 scores, probabilities and o are rounded, as transformers' eager attention has them. */
+typedef struct cp_attention {
+    const cp_visibility *visibility;
+    cp_tensor query_index;    /* int64 [B,Sq], global */
+    cp_tensor key_index;      /* int64 [B,Sk], global */
+    const int32_t *key_head;  /* [H]: the head of k that a query head reads; never NULL, also when measuring */
+    const int32_t *value_head; /* [H]: the head of v */
+    double scale;
+    double softcap; /* 0: none */
+} cp_attention;
+
+typedef struct cp_attention_ops {
+    void (*forward)(cp_tensor o, cp_tensor lse, cp_tensor q, cp_tensor k, cp_tensor v,
+                    const cp_attention *attention, cp_arena *scratch, cp_precision precision);
+    void (*merge)(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part, cp_precision precision);
+    void (*delta)(cp_tensor delta, cp_tensor dout, cp_tensor o);
+    void (*backward)(cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout, cp_tensor lse, cp_tensor delta,
+                     cp_tensor q, cp_tensor k, cp_tensor v, const cp_attention *attention, cp_arena *scratch,
+                     cp_precision precision);
+} cp_attention_ops;
+
+/* ---- loss.c -----------------------------------------------------------------------------------------------------
+ * token_loss[b,s] = lse − logits[target]      lse[b,s] = log Σ_v exp logits[b,s,v]    0 where target is −100
+ * dlogits[b,s,v] = factor · (exp(logits − lse) − [v = target])                        0 where target is −100
+ * logits [B,S,V]  target int64 [B,S]  token_loss, lse [B,S]. The backward OVERWRITES dlogits (it is a scratch block
+ * of rows). A target outside [0,V) that is not −100 is stopped: batches are checked when they are read.
+ * sum: Σ token_loss in index order, in double. */
+typedef struct cp_loss_ops {
+    void (*forward)(cp_tensor token_loss, cp_tensor lse, cp_tensor logits, cp_tensor target, cp_precision precision);
+    void (*backward)(cp_tensor dlogits, cp_tensor lse, cp_tensor logits, cp_tensor target, double factor,
+                     cp_precision precision);
+    double (*sum)(cp_tensor token_loss);
+} cp_loss_ops;
+
+/* One width of all of them. */
+typedef struct cp_ops {
+    const cp_embedding_ops *embedding;
+    const cp_linear_ops *linear;
+    const cp_rmsnorm_ops *rmsnorm;
+    const cp_rope_ops *rope;
+    const cp_pointwise_ops *pointwise;
+    const cp_attention_ops *attention; /* the dense form: scores of a block of queries against all keys */
+    const cp_loss_ops *loss;
+} cp_ops;
+
+/* The table for CP_F64 or CP_F32. Never NULL; any other dtype stops the job. */
+const cp_ops *cp_ops_of(cp_dtype dtype);
+
+/* The table that checks, takes scratch and computes nothing: with a measuring arena, the memory plan. */
+const cp_ops *cp_ops_shape(void);
+
+#endif
