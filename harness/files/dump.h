@@ -1,0 +1,24 @@
+/* A dump: what one run of any implementation produced, whole or one file a rank. */
+#ifndef CPEQ_HARNESS_FILES_DUMP_H
+#define CPEQ_HARNESS_FILES_DUMP_H
+
+#include "harness/files/source.h"
+
+/* Opens one dump file as a source (its own rank's part where it is one). CP_BAD_INPUT names file and object;
+ * CP_INCOMPARABLE for a declaration that a judge must have and the file lacks, or that this version does not know. */
+cp_status cp_dump_open(cp_source **out, const char *path);
+
+/* Opens files and directories (a directory means all its *.h5 in order of name) and joins them. */
+cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, int64_t B, int64_t T);
+
+/* Writes any source, with its declaration, as a dump: beside `path`, renamed when complete, the same content the same
+ * bytes. */
+cp_status cp_dump_write(const char *path, const cp_source *source);
+
+/* ---- atomic files, for every writer ---- */
+/* A name beside `path` that holds this process's id; files of the same pattern whose process is gone are removed. */
+enum { CP_PATH_BYTES = 4096 };
+cp_status cp_temporary_name(char out[CP_PATH_BYTES], const char *path);
+cp_status cp_temporary_commit(const char *temporary, const char *path); /* fsync and rename */
+
+#endif

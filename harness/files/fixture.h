@@ -1,0 +1,56 @@
+/* A fixture: configuration, weights, one batch, and what transformers computes from them. */
+#ifndef CPEQ_HARNESS_FILES_FIXTURE_H
+#define CPEQ_HARNESS_FILES_FIXTURE_H
+
+#include "base/json.h"
+#include "base/tokens/batch.h"
+#include "harness/files/source.h"
+
+typedef struct cp_weight {
+    const char *name; /* the framework's */
+    const char *tied; /* newline-separated other names of the same tensor, with a final newline, or "" */
+    const char *role; /* "", "buffer" or "frozen": the last two have no gradient */
+    cp_tensor tensor; /* as stored: float64, float32 or bfloat16, contiguous, native byte order */
+} cp_weight;
+
+typedef struct cp_fixture cp_fixture;
+struct cp_fixture {
+    const char *path;
+    const char *id;       /* 64 hexadecimal digits, checked against the contents */
+    const char *producer; /* "" where the file says nothing */
+    const char *config_text;
+    const cp_json *config;
+    size_t weight_count;
+    const cp_weight *weights;  /* sorted by name */
+    cp_batch batch;            /* whole, NOT yet checked with cp_batch_check (that needs the vocabulary) */
+    const char *order;         /* newline-separated names of all tensors in execution order, or "" */
+    const char *truth;         /* /expected's `source`, as the file has it */
+    const char *precision;     /* /expected's `precision` */
+    cp_source *expected;       /* loss, token_loss, logits, grads/…, trace/…; label = path */
+};
+
+/* Reads all but the expectations, which are read as they are asked for. CP_BAD_INPUT names file and object: not HDF5,
+ * truncated, another kind or version, an id that does not fit the contents, a wrong type or shape (of /batch, of
+ * /expected/loss, …), external or cyclic links, a non-finite expectation (found when it is read). */
+cp_status cp_fixture_open(cp_fixture **out, const char *path);
+void cp_fixture_close(cp_fixture *fixture); /* NULL is allowed */
+
+const cp_weight *cp_fixture_weight(const cp_fixture *fixture, const char *name); /* NULL: none */
+
+/* The mask that transformers built for a layer, [B,T,T], 1 = visible; *found false where the file has none. `out` has
+ * room for B·T·T. */
+cp_status cp_fixture_mask(const cp_fixture *fixture, int64_t layer, uint8_t *out, bool *found);
+
+/* What kind of file this is: "fixture", "dump", … or a failure that says what else it is. */
+enum { CP_KIND_TEXT = 32 };
+cp_status cp_file_kind(char kind[CP_KIND_TEXT], const char *path);
+
+/* Writes a whole fixture beside `path` and renames it when it is complete; the same content gives the same bytes.
+ * The id is computed. Uses path's directory; stale temporaries of dead processes are swept. Fields of `fixture` that
+ * are derived (path, id, config) are ignored. */
+cp_status cp_fixture_write(const char *path, const cp_fixture *fixture);
+
+/* sha256 over configuration, weights and batch as the file-format document says. */
+cp_status cp_fixture_identify(const cp_fixture *fixture, char id[65]);
+
+#endif
