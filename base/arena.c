@@ -42,16 +42,45 @@ cp_status cp_arena_open(cp_arena *arena, size_t capacity)
     return CP_OK;
 }
 
+/* The first bytes of a growing arena's block lead to the block before it. */
+typedef struct older_block {
+    void *older;
+} older_block;
+
+cp_arena cp_arena_growing(void)
+{
+    return (cp_arena){.growing = true};
+}
+
+static void grow(cp_arena *arena, size_t bytes)
+{
+    enum { LEAST_BLOCK = 1 << 16 };
+    size_t capacity = bytes + CP_ARENA_ALIGNMENT > LEAST_BLOCK ? bytes + CP_ARENA_ALIGNMENT : LEAST_BLOCK;
+    void *older = arena->block;
+    void *block = NULL;
+    cp_check(posix_memalign(&block, CP_ARENA_ALIGNMENT, capacity) == 0, "no memory for %zu bytes", capacity);
+    ((older_block *)block)->older = older;
+    *arena = (cp_arena){
+        .block = block, .capacity = capacity, .used = CP_ARENA_ALIGNMENT, .growing = true};
+}
+
 void cp_arena_close(cp_arena *arena)
 {
-    if (arena->block)
+    if (arena->block && !arena->growing)
         ASAN_UNPOISON_MEMORY_REGION(arena->block, arena->capacity);
-    free(arena->block);
+    void *block = arena->block;
+    while (block) {
+        void *older = arena->growing ? ((older_block *)block)->older : NULL;
+        free(block);
+        block = older;
+    }
     *arena = (cp_arena){0};
 }
 
 void *cp_arena_take(cp_arena *arena, size_t bytes)
 {
+    if (arena->growing && arena->used + rounded(bytes) > arena->capacity)
+        grow(arena, rounded(bytes));
     size_t begin = arena->used;
     arena->used += rounded(bytes);
     if (arena->used > arena->peak)
@@ -74,6 +103,7 @@ size_t cp_arena_mark(const cp_arena *arena)
 
 void cp_arena_release(cp_arena *arena, size_t mark)
 {
+    cp_check(!arena->growing, "a growing arena knows no marks");
     cp_check(mark <= arena->used, "released to %zu, but only %zu bytes are in use", mark, arena->used);
     if (!arena->measuring && mark < arena->used)
         ASAN_POISON_MEMORY_REGION(arena->block + mark, arena->used - mark);

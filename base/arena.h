@@ -12,8 +12,8 @@ enum { CP_ARENA_ALIGNMENT = 64 };
 typedef struct cp_arena {
     unsigned char *block; /* owned; NULL when measuring */
     size_t capacity;      /* bytes; 0 when measuring */
-    size_t used, peak;    /* bytes */
-    bool measuring;
+    size_t used, peak;    /* bytes; of a growing arena: in its newest block */
+    bool measuring, growing;
 } cp_arena;
 
 /* An arena that counts only. Nothing to close. */
@@ -23,6 +23,10 @@ cp_arena cp_arena_measuring(void);
  * CP_INTERNAL when the system has not enough memory. */
 cp_status cp_arena_open(cp_arena *arena, size_t capacity);
 void cp_arena_close(cp_arena *arena);
+
+/* An arena for plans and tables, whose size is not worth a plan of its own: it grows by blocks and knows no marks.
+ * Stops the job when the system has no memory. */
+cp_arena cp_arena_growing(void);
 
 /* `bytes` of memory aligned to CP_ARENA_ALIGNMENT, not initialised; NULL when measuring. Stops the job when the
  * plan was too small: that is a bug of ours. */
