@@ -60,8 +60,7 @@ static void grow(cp_arena *arena, size_t bytes)
     void *block = NULL;
     cp_check(posix_memalign(&block, CP_ARENA_ALIGNMENT, capacity) == 0, "no memory for %zu bytes", capacity);
     ((older_block *)block)->older = older;
-    *arena = (cp_arena){
-        .block = block, .capacity = capacity, .used = CP_ARENA_ALIGNMENT, .growing = true};
+    *arena = (cp_arena){.block = block, .capacity = capacity, .used = CP_ARENA_ALIGNMENT, .growing = true};
 }
 
 void cp_arena_close(cp_arena *arena)

@@ -64,8 +64,8 @@ cp_tensor cp_tensor_slice(cp_tensor tensor, int axis, int64_t begin, int64_t cou
                  begin + count <= tensor.extent[axis],
              "slice [%" PRId64 ", +%" PRId64 ") of axis %d", begin, count, axis);
     if (tensor.data)
-        tensor.data = (char *)tensor.data +
-                      begin * tensor.stride[axis] * (int64_t)cp_dtype_bytes(tensor.dtype);
+        tensor.data =
+            (char *)tensor.data + begin * tensor.stride[axis] * (int64_t)cp_dtype_bytes(tensor.dtype);
     tensor.extent[axis] = count;
     return tensor;
 }
@@ -89,8 +89,9 @@ cp_tensor cp_tensor_reshape(cp_tensor tensor, int dims, const int64_t extent[])
         while (old_count != new_count) {
             if (old_count < new_count) {
                 old_axis--;
-                cp_check(old_axis >= 0 && tensor.stride[old_axis] == stride * old_count, "%s as %s is no view",
-                         cp_shape_text(from, tensor.dims, tensor.extent), cp_shape_text(to, dims, extent));
+                cp_check(old_axis >= 0 && tensor.stride[old_axis] == stride * old_count,
+                         "%s as %s is no view", cp_shape_text(from, tensor.dims, tensor.extent),
+                         cp_shape_text(to, dims, extent));
                 old_count *= tensor.extent[old_axis];
             } else {
                 new_axis--;

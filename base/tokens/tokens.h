@@ -64,6 +64,7 @@ typedef struct cp_tokens {
     int64_t *coordinate; /* [B,T]: for causal, window and chunk: position where a row of the batch holds more than one
                             document and positions are given, else g minus the row's leading padding
                             (transformers ≥ 5.23: masking_utils, packed sequences) */
+    bool by_position;    /* coordinate is position */
     int64_t *document;   /* [B,T]: padding joins the document before it (or the first) */
     uint8_t *real;       /* [B,T]: 0 for padding of any kind */
     int64_t *leading;    /* [B]: padding before the row's first real token */

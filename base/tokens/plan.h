@@ -1,0 +1,38 @@
+/* The parts of cp_tokens_plan, in the order in which it calls them. Private to base/tokens. */
+#ifndef CPEQ_BASE_TOKENS_PLAN_H
+#define CPEQ_BASE_TOKENS_PLAN_H
+
+#include "base/tokens/tokens.h"
+
+typedef struct cp_token_plan {
+    cp_tokens *tokens;
+    const cp_batch *batch;
+    const cp_layout *layout;
+    const cp_token_rules *rules;
+    cp_arena *arena;
+    int64_t length; /* of the batch's rows, or what is left of them where they are cut down */
+} cp_token_plan;
+
+/* tokens->home, and `length`. */
+void cp_plan_places(cp_token_plan *plan);
+
+/* row[i] carried to the places of each row: out[b,g] = row[b,home], or `step` more than the place before it where
+ * nothing is at home. row [B,batch->T], out [B,T]. */
+void cp_plan_carry(const cp_token_plan *plan, int64_t *out, const int64_t *row, int64_t step);
+
+/* tokens->document as the row has it; returns whether any row of the batch holds more than one. */
+bool cp_plan_row_documents(const cp_token_plan *plan);
+
+/* tokens->document under the document rule; tokens->position still holds those of the row. */
+void cp_plan_ruled_documents(const cp_token_plan *plan);
+
+/* Whether a place holds the row reversed (cp_rank_data, one row). */
+bool cp_plan_reversed(const cp_token_plan *plan, int64_t place);
+
+/* tokens->target as the row has it, label [B,T] (each place's own label), and tokens->count. */
+void cp_plan_row_targets(const cp_token_plan *plan, int64_t *label);
+
+/* tokens->target under the rules that work inside a shard or on padding. */
+void cp_plan_ruled_targets(const cp_token_plan *plan, const int64_t *label);
+
+#endif

@@ -1,0 +1,1 @@
+# The test ladder: cpeq_test() and cpeq_script_test().
