@@ -23,8 +23,8 @@ static void local_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, cp
 }
 
 static void local_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tensor dk, cp_tensor dv,
-                                  cp_tensor dout, const cp_saved *saved, cp_tensor o, cp_tensor q, cp_tensor k,
-                                  cp_tensor v, const cp_attend *attend, cp_arena *scratch,
+                                  cp_tensor dout, const cp_saved *saved, cp_tensor o, cp_tensor q,
+                                  cp_tensor k, cp_tensor v, const cp_attend *attend, cp_arena *scratch,
                                   cp_precision precision)
 {
     size_t mark = cp_arena_mark(scratch);
@@ -43,7 +43,8 @@ static void local_carry(const cp_mixer *mixer, cp_tensor received, cp_tensor sen
     cp_tensor_zero(received);
 }
 
-static void local_carry_backward(const cp_mixer *mixer, cp_tensor dsent, cp_tensor dreceived, cp_arena *scratch)
+static void local_carry_backward(const cp_mixer *mixer, cp_tensor dsent, cp_tensor dreceived,
+                                 cp_arena *scratch)
 {
     (void)mixer;
     (void)scratch;
