@@ -44,8 +44,7 @@ bool cp_plan_row_documents(const cp_token_plan *plan)
 {
     const cp_batch *batch = plan->batch;
     size_t bytes = (size_t)(batch->B * batch->T) * sizeof(int64_t);
-    size_t mark = cp_arena_mark(plan->arena);
-    int64_t *row = cp_arena_take(plan->arena, bytes);
+    int64_t *row = cp_arena_take(plan->scratch, bytes);
     bool many = false;
     if (batch->document_ids)
         many = documents_from_ids(row, batch->document_ids, batch->B, batch->T);
@@ -54,7 +53,6 @@ bool cp_plan_row_documents(const cp_token_plan *plan)
     else
         memset(row, 0, bytes);
     cp_plan_carry(plan, plan->tokens->document, row, 0);
-    cp_arena_release(plan->arena, mark);
     return many;
 }
 
@@ -83,8 +81,7 @@ static void count_in_shards(const cp_token_plan *plan, int64_t *ruled)
 static void divide_boundaries(const cp_token_plan *plan, int64_t *ruled)
 {
     const cp_tokens *tokens = plan->tokens;
-    size_t mark = cp_arena_mark(plan->arena);
-    int64_t *number = cp_arena_take(plan->arena, (size_t)tokens->T * sizeof *number); /* by local index */
+    int64_t *number = cp_arena_take(plan->scratch, (size_t)tokens->T * sizeof *number); /* by local index */
     for (int64_t b = 0; b < tokens->B; b++) {
         const int64_t *document = tokens->document + b * tokens->T;
         memset(number, 0, (size_t)tokens->T * sizeof *number);
@@ -95,7 +92,6 @@ static void divide_boundaries(const cp_token_plan *plan, int64_t *ruled)
         for (int64_t g = 0; g < tokens->T; g++)
             ruled[b * tokens->T + g] = number[plan->layout->slot[b * tokens->T + g]];
     }
-    cp_arena_release(plan->arena, mark);
 }
 
 void cp_plan_ruled_documents(const cp_token_plan *plan)
@@ -104,13 +100,11 @@ void cp_plan_ruled_documents(const cp_token_plan *plan)
         return;
     cp_tokens *tokens = plan->tokens;
     size_t bytes = (size_t)(tokens->B * tokens->T) * sizeof *tokens->document;
-    size_t mark = cp_arena_mark(plan->arena);
-    int64_t *ruled = cp_arena_take(plan->arena, bytes);
+    int64_t *ruled = cp_arena_take(plan->scratch, bytes);
     memset(ruled, 0, bytes); /* CP_DOCUMENT_IGNORED */
     if (plan->rules->document_ids == CP_DOCUMENT_SHARD)
         count_in_shards(plan, ruled);
     else if (plan->rules->document_ids == CP_DOCUMENT_DIVIDED)
         divide_boundaries(plan, ruled);
     memcpy(tokens->document, ruled, bytes);
-    cp_arena_release(plan->arena, mark);
 }

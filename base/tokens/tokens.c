@@ -140,9 +140,9 @@ void cp_tokens_plan(cp_tokens *tokens, const cp_batch *batch, const cp_layout *l
     *tokens = (cp_tokens){.B = batch->B, .T = T};
     take_arrays(tokens, arena);
 
-    size_t mark = cp_arena_mark(arena);
-    int64_t *label = cp_arena_take(arena, (size_t)places(tokens) * sizeof *label);
-    cp_token_plan plan = {tokens, batch, layout, rules, arena, 0};
+    cp_arena scratch = cp_arena_growing();
+    int64_t *label = cp_arena_take(&scratch, (size_t)places(tokens) * sizeof *label);
+    cp_token_plan plan = {tokens, batch, layout, rules, &scratch, 0};
     cp_plan_places(&plan);
     plan_real(&plan);
     plan_positions(&plan);
@@ -156,5 +156,5 @@ void cp_tokens_plan(cp_tokens *tokens, const cp_batch *batch, const cp_layout *l
     cp_plan_ruled_documents(&plan);
     plan_ruled_positions(&plan);
     cp_plan_ruled_targets(&plan, label);
-    cp_arena_release(arena, mark);
+    cp_arena_close(&scratch);
 }
