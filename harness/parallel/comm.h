@@ -24,7 +24,8 @@ void cp_comm_allgather(cp_comm *comm, void *receive, const size_t *receive_bytes
                        size_t send_bytes);
 
 /* Every rank's piece to rank 0, in rank order; `receive` and `receive_bytes` matter there only. */
-void cp_comm_gather(cp_comm *comm, void *receive, const size_t *receive_bytes, const void *send, size_t send_bytes);
+void cp_comm_gather(cp_comm *comm, void *receive, const size_t *receive_bytes, const void *send,
+                    size_t send_bytes);
 
 /* Sends to one rank and receives from another at the same time; -1: nobody. */
 void cp_comm_shift(cp_comm *comm, int to, const void *send, size_t send_bytes, int from, void *receive,

@@ -23,9 +23,10 @@ typedef struct cp_exchange_rules {
  * ranks: local with P > 1; ulysses where P does not divide H. */
 cp_status cp_exchange_check(cp_exchange_kind kind, int P, int64_t H, int64_t K);
 
-/* The mixer of this rank. It borrows comm, layout, rules and lives in `arena` together with its plans, which must not
- * measure (plans are small; the tensors that it moves come from the arena that each call is given). `ops` may be the
- * shape table with a measuring comm. */
+/* The mixer of this rank. It borrows comm, layout, rules and lives in `arena` together with its plans. A plan is made
+ * at the first call for each kind of attention, so `arena` must grow (cp_arena_growing) or have room to spare, must
+ * not measure and must not be the arena that calls are given, from which the tensors come that are moved. `ops` may be
+ * the shape table with a measuring comm. */
 cp_mixer *cp_exchange_open(cp_exchange_kind kind, cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
                            const cp_exchange_rules *rules, cp_arena *arena);
 

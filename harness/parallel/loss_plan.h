@@ -1,0 +1,66 @@
+/* How token losses become the loss, and its factor in the backward: numbers a rank, from counts that are known before
+ * anything is computed.
+ *
+ * S_r is the sum of rank r's token losses, n_r the number of its targets, N the divisor (cp_tokens.count). The loss is
+ * Σ_r weight_r S_r. */
+#ifndef CPEQ_HARNESS_PARALLEL_LOSS_PLAN_H
+#define CPEQ_HARNESS_PARALLEL_LOSS_PLAN_H
+
+#include "base/tokens/tokens.h"
+#include "harness/parallel/comm.h"
+
+typedef enum cp_loss_count {
+    CP_LOSS_COUNT_WHOLE_BATCH,  /* weight = 1/N */
+    CP_LOSS_COUNT_PER_RANK,     /* 1/(P n_r): the mean of the ranks' means; num_items_in_batch is not used */
+    CP_LOSS_COUNT_PADS_COUNTED, /* 1/(N + padding tokens without a target) */
+    CP_LOSS_COUNT_BEFORE_SHIFT, /* 1/(labels of the batch that are not −100); num_items_in_batch is not used. The same
+                                   as N where the batch gives shift_labels */
+    CP_LOSS_COUNT_DIVIDED_BY_P, /* 1/(N P): every rank counts the whole batch and the counts are added */
+    CP_LOSS_COUNT_LOCAL, /* P/N: the count of the whole batch taken for that of all ranks, and divided by P */
+    CP_LOSS_COUNTS
+} cp_loss_count;
+
+typedef enum cp_empty_shard {
+    CP_EMPTY_SHARD_ZERO, /* a rank without targets contributes nothing to the loss, its gradients all the same */
+    CP_EMPTY_SHARD_NAN,     /* 0/0 */
+    CP_EMPTY_SHARD_SKIPPED, /* its gradients are left out of the reduction */
+    CP_EMPTY_SHARDS
+} cp_empty_shard;
+
+typedef enum cp_backward_scale {
+    CP_BACKWARD_SCALE_ONE,
+    CP_BACKWARD_SCALE_TIMES_P,
+    CP_BACKWARD_SCALE_DIVIDED_BY_P,
+    CP_BACKWARD_SCALES
+} cp_backward_scale;
+
+typedef enum cp_reported_loss {
+    CP_REPORTED_LOSS_GLOBAL,  /* Σ_r weight_r S_r on every rank */
+    CP_REPORTED_LOSS_LOCAL,   /* S_r / n_r of the rank's own tokens; 0 where it has no target */
+    CP_REPORTED_LOSS_TIMES_P, /* P times the right one */
+    CP_REPORTED_LOSSES
+} cp_reported_loss;
+
+typedef struct cp_loss_rules {
+    cp_loss_count loss_count;
+    cp_empty_shard empty_shard;
+    cp_backward_scale backward_scale;
+    cp_reported_loss reported_loss;
+} cp_loss_rules;
+
+typedef struct cp_loss_plan {
+    int P;
+    int64_t *targets; /* [P]: n_r */
+    double *backward; /* [P]: factor of ∂S_r in rank r's backward */
+    double *reduce;   /* [P]: weight of rank r's gradients in their sum over ranks: for cp_reduce_plan_make */
+    double *reported; /* [P,P]: the loss that rank r reports is Σ_q reported[r,q] S_q, zeros left out */
+} cp_loss_plan;
+
+/* Arrays in `arena`, which must not measure. */
+void cp_loss_plan_make(cp_loss_plan *plan, const cp_loss_rules *rules, const cp_batch *batch,
+                       const cp_tokens *tokens, const cp_layout *layout, cp_arena *arena);
+
+/* What this rank reports as the loss, from its own S_r. Collective. `scratch` is given back. */
+double cp_loss_reported(const cp_loss_plan *plan, cp_comm *comm, double sum, cp_arena *scratch);
+
+#endif
