@@ -185,7 +185,7 @@ static int norm(builder *b, int in, const char *name)
 static int linear(builder *b, int in, const char *block, const char *name, int64_t rows, int64_t columns,
                   bool biased)
 {
-    int weight = cp_program_parameter(b->program, CP_PARAMETER_MATRIX, rows, columns,
+    int weight = cp_program_parameter(b->program, CP_PARAMETER_OTHER, rows, columns,
                                       "model.layers.%" PRId64 ".%s.%s.weight", b->layer, block, name);
     int bias = biased ? cp_program_parameter(b->program, CP_PARAMETER_BIAS, rows, 0,
                                              "model.layers.%" PRId64 ".%s.%s.bias", b->layer, block, name)
@@ -297,7 +297,7 @@ static int head(builder *b, int hidden_states, int embedding)
     cp_program_trace(b->program, x, "final");
     int weight = embedding;
     if (decoder->tied)
-        strcpy(b->program->parameters[embedding].tied, "lm_head.weight");
+        cp_program_tie(b->program, embedding, "lm_head.weight");
     else
         weight =
             cp_program_parameter(b->program, CP_PARAMETER_HEAD, decoder->V, decoder->C, "lm_head.weight");

@@ -216,6 +216,12 @@ int cp_program_view(cp_program *program, int in, int64_t heads, int64_t width)
     return out;
 }
 
+void cp_program_tie(cp_program *program, int parameter, const char *name)
+{
+    program->parameters[parameter].class = CP_PARAMETER_TIED;
+    snprintf(program->parameters[parameter].tied, sizeof program->parameters[parameter].tied, "%s", name);
+}
+
 void cp_program_trace(cp_program *program, int in, const char *format, ...)
 {
     va_list arguments;

@@ -11,11 +11,12 @@ enum { CP_NAME_BYTES = 96, CP_STEP_INPUTS = 3 };
 
 /* What a parameter is, for reductions that leave a class out and for reports. */
 typedef enum cp_parameter_class {
-    CP_PARAMETER_MATRIX,
+    CP_PARAMETER_OTHER,
     CP_PARAMETER_NORM,
-    CP_PARAMETER_BIAS,
     CP_PARAMETER_EMBEDDING,
-    CP_PARAMETER_HEAD,
+    CP_PARAMETER_HEAD, /* the output projection, where it is a parameter of its own */
+    CP_PARAMETER_BIAS,
+    CP_PARAMETER_TIED, /* embedding and output projection in one */
     CP_PARAMETER_CLASSES
 } cp_parameter_class;
 
@@ -130,6 +131,9 @@ int cp_program_head(cp_program *program, int in, int weight, double softcap);
 
 /* [B,S,heads·width] as [B,S,heads,width], or back with heads 0: a view, no step. */
 int cp_program_view(cp_program *program, int in, int64_t heads, int64_t width);
+
+/* The embedding is the output projection too, under this other name. */
+void cp_program_tie(cp_program *program, int parameter, const char *name);
 
 /* Names a register as a trace node. */
 void cp_program_trace(cp_program *program, int in, const char *format, ...)

@@ -5,16 +5,7 @@
 
 #include "harness/parallel/comm.h"
 #include "reference/ops.h"
-
-typedef enum cp_parameter_class {
-    CP_PARAMETER_OTHER,
-    CP_PARAMETER_NORM,
-    CP_PARAMETER_EMBEDDING,
-    CP_PARAMETER_HEAD, /* the output projection, where it is a parameter of its own */
-    CP_PARAMETER_BIAS,
-    CP_PARAMETER_TIED, /* embedding and output projection in one */
-    CP_PARAMETER_CLASSES
-} cp_parameter_class;
+#include "reference/program.h"
 
 typedef enum cp_grad_reduce {
     CP_GRAD_REDUCE_SUM,
