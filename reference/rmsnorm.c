@@ -1,0 +1,144 @@
+#include "reference/kernels.h"
+#include "reference/rows.h"
+#include "reference/vector_math.h"
+
+static void check(cp_tensor y, cp_tensor inverse_rms, cp_tensor x, cp_tensor weight, cp_norm_weight kind)
+{
+    cp_check_real("rmsnorm x", x);
+    cp_check_like("rmsnorm y", y, x);
+    cp_check(x.dims >= 2 && cp_is_real(inverse_rms) && cp_tensor_has_shape(inverse_rms, x.dims - 1, x.extent),
+             "rmsnorm: inverse_rms has not one number a row");
+    cp_check(cp_tensor_given(weight) == (kind != CP_NORM_PLAIN), "rmsnorm: kind %d and %s weight", (int)kind,
+             cp_tensor_given(weight) ? "a" : "no");
+    cp_check_optional("rmsnorm weight", weight, 1, CP_EXTENTS(cp_width(x)));
+}
+
+CP_CLONES static real sum_of_squares(const real *x, int64_t N)
+{
+    real lane[LANES] = {0};
+    int64_t n = 0;
+    for (; n + LANES <= N; n += LANES)
+        for (int i = 0; i < LANES; i++)
+            lane[i] += x[n + i] * x[n + i];
+    for (int i = 0; n + i < N; i++)
+        lane[i] += x[n + i] * x[n + i];
+    return sum_of_lanes(lane);
+}
+
+CP_CLONES static void normalise(real *restrict y, const real *restrict x, real r, const real *restrict weight,
+                                real one, bool rounds, bool rounds_first, int64_t N)
+{
+    for (int64_t n = 0; n < N; n++) {
+        real normal = x[n] * r;
+        normal = rounds_first ? rounded_to_bf16(normal) : normal;
+        real product = weight ? normal * (one + weight[n]) : normal;
+        y[n] = rounds ? rounded_to_bf16(product) : product;
+    }
+}
+
+static void forward(cp_tensor y, cp_tensor inverse_rms, cp_tensor x, cp_tensor weight, cp_norm_weight kind,
+                    double epsilon, cp_precision precision)
+{
+    check(y, inverse_rms, x, weight, kind);
+    bool rounds = cp_rounds(precision);
+    if (CP_SHAPE_ONLY)
+        return;
+    int64_t rows = cp_row_count(x);
+    int64_t N = cp_width(x);
+    real one = kind == CP_NORM_ONE_PLUS ? (real)1 : (real)0;
+#pragma omp parallel for schedule(static) if (rows * N > CP_WORTH_A_THREAD)
+    for (int64_t row = 0; row < rows; row++) {
+        const real *from = cp_row(x, row);
+        real r = (real)1 / real_sqrt(sum_of_squares(from, N) / (real)N + (real)epsilon);
+        *cp_scalar(inverse_rms, row) = r;
+        normalise(cp_row(y, row), from, r, weight.data, one, rounds, rounds && kind == CP_NORM_WEIGHT, N);
+    }
+}
+
+/* mean of g · x̂ */
+CP_CLONES static real mean_product(const real *restrict dy, const real *restrict x, real r,
+                                   const real *restrict weight, real one, int64_t N)
+{
+    real lane[LANES] = {0};
+    int64_t n = 0;
+    for (; n + LANES <= N; n += LANES)
+        for (int i = 0; i < LANES; i++)
+            lane[i] += dy[n + i] * (weight ? one + weight[n + i] : (real)1) * (x[n + i] * r);
+    for (int i = 0; n + i < N; i++)
+        lane[i] += dy[n + i] * (weight ? one + weight[n + i] : (real)1) * (x[n + i] * r);
+    return sum_of_lanes(lane) / (real)N;
+}
+
+CP_CLONES static void add_dx(real *restrict dx, const real *restrict dy, const real *restrict x, real r,
+                             real mean, const real *restrict weight, real one, int64_t N)
+{
+    for (int64_t n = 0; n < N; n++) {
+        real g = weight ? dy[n] * (one + weight[n]) : dy[n];
+        dx[n] += r * (g - x[n] * r * mean);
+    }
+}
+
+CP_CLONES static void add_dweight(real *restrict dweight, const real *restrict dy, const real *restrict x,
+                                  real r, int64_t N)
+{
+    for (int64_t n = 0; n < N; n++)
+        dweight[n] += dy[n] * (x[n] * r);
+}
+
+static void add(real *restrict sum, const real *restrict term, int64_t N)
+{
+    for (int64_t n = 0; n < N; n++)
+        sum[n] += term[n];
+}
+
+typedef struct gradients {
+    cp_tensor dx, partial; /* partial [blocks,N]: each block of rows has a dweight of its own */
+    cp_tensor dy, inverse_rms, x, weight;
+    real one;
+} gradients;
+
+enum { BLOCK_ROWS = 64 };
+
+static void backward_block(const gradients *g, int64_t block)
+{
+    int64_t N = cp_width(g->x);
+    int64_t end = cp_min(cp_row_count(g->x), (block + 1) * BLOCK_ROWS);
+    for (int64_t row = block * BLOCK_ROWS; row < end; row++) {
+        const real *x = cp_row(g->x, row);
+        const real *dy = cp_row(g->dy, row);
+        real r = *cp_scalar(g->inverse_rms, row);
+        if (cp_tensor_given(g->dx)) {
+            real mean = mean_product(dy, x, r, g->weight.data, g->one, N);
+            add_dx(cp_row(g->dx, row), dy, x, r, mean, g->weight.data, g->one, N);
+        }
+        if (cp_tensor_given(g->partial))
+            add_dweight(cp_row(g->partial, block), dy, x, r, N);
+    }
+}
+
+static void backward(cp_tensor dx, cp_tensor dweight, cp_tensor dy, cp_tensor inverse_rms, cp_tensor x,
+                     cp_tensor weight, cp_norm_weight kind, cp_arena *scratch, cp_precision precision)
+{
+    check(dy, inverse_rms, x, weight, kind);
+    cp_check_optional("rmsnorm dx", dx, x.dims, x.extent);
+    cp_check_optional("rmsnorm dweight", dweight, weight.dims, weight.extent);
+    (void)precision;
+    int64_t rows = cp_row_count(x);
+    int64_t N = cp_width(x);
+    int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    size_t mark = cp_arena_mark(scratch);
+    gradients g = {dx, CP_NONE, dy, inverse_rms, x, weight, kind == CP_NORM_ONE_PLUS ? (real)1 : (real)0};
+    if (cp_tensor_given(dweight))
+        g.partial = CP_TAKE(scratch, x.dtype, blocks, N);
+    if (!CP_SHAPE_ONLY) {
+        cp_tensor_zero(g.partial);
+#pragma omp parallel for schedule(static) if (rows * N > CP_WORTH_A_THREAD)
+        for (int64_t block = 0; block < blocks; block++)
+            backward_block(&g, block);
+        for (int64_t block = 0; block < blocks && cp_tensor_given(dweight); block++)
+            add(dweight.data, cp_row(g.partial, block), N);
+    }
+    cp_arena_release(scratch, mark);
+}
+
+const cp_rmsnorm_ops CP_WIDTH(cp_rmsnorm) = {.forward = forward, .backward = backward};

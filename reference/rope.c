@@ -1,0 +1,140 @@
+#include "reference/kernels.h"
+#include "reference/rows.h"
+#include "reference/vector_math.h"
+
+/* Angles are products in double, as accurate as their factors: transformers computes both in float32, so whoever
+ * wants its table passes its frequencies. */
+static void table(cp_tensor cosine, cp_tensor sine, cp_tensor position, const double *inverse_frequency,
+                  double attention_scaling, cp_precision precision)
+{
+    cp_check_real("rope cosine", cosine);
+    cp_check(cosine.dims == 3, "rope cosine: %d axes", cosine.dims);
+    cp_check_like("rope sine", sine, cosine);
+    cp_check_integers("rope position", position, 2, cosine.extent);
+    bool rounds = cp_rounds(precision);
+    if (CP_SHAPE_ONLY)
+        return;
+    int64_t rows = cp_row_count(cosine);
+    int64_t half = cp_width(cosine);
+#pragma omp parallel for schedule(static) if (rows * half > CP_WORTH_A_THREAD / 16)
+    for (int64_t row = 0; row < rows; row++) {
+        real *c = cp_row(cosine, row);
+        real *s = cp_row(sine, row);
+        double at = (double)cp_integer(position, row);
+        for (int64_t j = 0; j < half; j++) {
+            real cos_j = (real)(cos(at * inverse_frequency[j]) * attention_scaling);
+            real sin_j = (real)(sin(at * inverse_frequency[j]) * attention_scaling);
+            c[j] = rounds ? rounded_to_bf16(cos_j) : cos_j;
+            s[j] = rounds ? rounded_to_bf16(sin_j) : sin_j;
+        }
+    }
+}
+
+static void check(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine)
+{
+    cp_check_real("rope x", x);
+    cp_check(x.dims == 4, "rope x: %d axes", x.dims);
+    cp_check_like("rope y", y, x);
+    cp_check_real("rope cosine", cosine);
+    cp_check(cosine.dims == 3 && 2 * cp_width(cosine) <= cp_width(x),
+             "rope: %lld frequencies for heads of %lld", (long long)cp_width(cosine), (long long)cp_width(x));
+    cp_check_shape("rope cosine", cosine, 3, CP_EXTENTS(x.extent[0], x.extent[1], cp_width(cosine)));
+    cp_check_like("rope sine", sine, cosine);
+}
+
+/* With rounding, each product and their sum are results of their own, as in transformers. */
+CP_INLINE real rotated(real a, real c, real b, real s, bool rounds)
+{
+    if (rounds)
+        return rounded_to_bf16(rounded_to_bf16(a * c) + rounded_to_bf16(b * s));
+    return a * c + b * s;
+}
+
+CP_CLONES static void rotate_halved(real *restrict y, const real *restrict x, const real *restrict c,
+                                    const real *restrict s, int64_t half, bool rounds)
+{
+    for (int64_t j = 0; j < half; j++) {
+        y[j] = rotated(x[j], c[j], -x[j + half], s[j], rounds);
+        y[j + half] = rotated(x[j + half], c[j], x[j], s[j], rounds);
+    }
+}
+
+CP_CLONES static void rotate_interleaved(real *restrict y, const real *restrict x, const real *restrict c,
+                                         const real *restrict s, int64_t half, bool rounds)
+{
+    for (int64_t j = 0; j < half; j++) {
+        y[2 * j] = rotated(x[2 * j], c[j], -x[2 * j + 1], s[j], rounds);
+        y[2 * j + 1] = rotated(x[2 * j + 1], c[j], x[2 * j], s[j], rounds);
+    }
+}
+
+static void forward(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
+                    cp_precision precision)
+{
+    check(y, x, cosine, sine);
+    bool rounds = cp_rounds(precision);
+    if (CP_SHAPE_ONLY)
+        return;
+    int64_t tokens = x.extent[0] * x.extent[1];
+    int64_t H = x.extent[2];
+    int64_t D = x.extent[3];
+    int64_t half = cp_width(cosine);
+#pragma omp parallel for schedule(static) if (tokens * H * D > CP_WORTH_A_THREAD)
+    for (int64_t token = 0; token < tokens; token++) {
+        for (int64_t h = 0; h < H; h++) {
+            real *to = cp_row(y, token * H + h);
+            const real *from = cp_row(x, token * H + h);
+            if (layout == CP_ROPE_HALVED)
+                rotate_halved(to, from, cp_row(cosine, token), cp_row(sine, token), half, rounds);
+            else
+                rotate_interleaved(to, from, cp_row(cosine, token), cp_row(sine, token), half, rounds);
+            memcpy(to + 2 * half, from + 2 * half, (size_t)(D - 2 * half) * sizeof *to);
+        }
+    }
+}
+
+CP_CLONES static void add_unrotated_halved(real *restrict dx, const real *restrict dy, const real *restrict c,
+                                           const real *restrict s, int64_t half)
+{
+    for (int64_t j = 0; j < half; j++) {
+        dx[j] += dy[j] * c[j] + dy[j + half] * s[j];
+        dx[j + half] += dy[j + half] * c[j] - dy[j] * s[j];
+    }
+}
+
+CP_CLONES static void add_unrotated_interleaved(real *restrict dx, const real *restrict dy,
+                                                const real *restrict c, const real *restrict s, int64_t half)
+{
+    for (int64_t j = 0; j < half; j++) {
+        dx[2 * j] += dy[2 * j] * c[j] + dy[2 * j + 1] * s[j];
+        dx[2 * j + 1] += dy[2 * j + 1] * c[j] - dy[2 * j] * s[j];
+    }
+}
+
+static void backward(cp_tensor dx, cp_tensor dy, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
+                     cp_precision precision)
+{
+    check(dx, dy, cosine, sine);
+    (void)precision;
+    if (CP_SHAPE_ONLY)
+        return;
+    int64_t tokens = dy.extent[0] * dy.extent[1];
+    int64_t H = dy.extent[2];
+    int64_t D = dy.extent[3];
+    int64_t half = cp_width(cosine);
+#pragma omp parallel for schedule(static) if (tokens * H * D > CP_WORTH_A_THREAD)
+    for (int64_t token = 0; token < tokens; token++) {
+        for (int64_t h = 0; h < H; h++) {
+            real *to = cp_row(dx, token * H + h);
+            const real *from = cp_row(dy, token * H + h);
+            if (layout == CP_ROPE_HALVED)
+                add_unrotated_halved(to, from, cp_row(cosine, token), cp_row(sine, token), half);
+            else
+                add_unrotated_interleaved(to, from, cp_row(cosine, token), cp_row(sine, token), half);
+            for (int64_t j = 2 * half; j < D; j++)
+                to[j] += from[j];
+        }
+    }
+}
+
+const cp_rope_ops CP_WIDTH(cp_rope) = {.table = table, .forward = forward, .backward = backward};
