@@ -6,16 +6,21 @@
 #include "harness/judge/result.h"
 
 typedef struct cp_diff_options {
-    const char *only;            /* judge only names that match this glob; NULL: all */
-    bool user_limits;            /* --rtol, --atol instead of the rule of the dtype */
+    const char *only; /* judge only names that match this glob; NULL: all */
+    bool user_limits; /* --rtol, --atol instead of the rule of the dtype */
     double rtol, atol;
 } cp_diff_options;
 
 /* `expected` is a fixture's expectations or a whole dump, `actual` a whole source (join the ranks first). `fixture`
  * gives the batch and configuration (real positions, rows that must be zero, order); NULL: every position is judged
  * and a note says so. Failing statuses are the outside world's (a file that cannot be read, a non-finite expectation);
- * everything that is wrong with the actual side is in the result. Close with cp_result_close. */
-cp_status cp_diff(cp_result *result, const cp_source *expected, const cp_source *actual, const cp_fixture *fixture,
-                  const cp_diff_options *options);
+ * everything that is wrong with the actual side is in the result. Close with cp_result_close;
+ * after a failing status there is nothing to close.
+ *
+ * Where both sides are dumps the narrower dtype of both is judged. A gradient may stand under any of its tied names;
+ * where a dump has several, each is judged. Traces and token losses are judged where both sides have them (a note says
+ * where not); loss, logits and gradients must be there unless `only` says otherwise. */
+cp_status cp_diff(cp_result *result, const cp_source *expected, const cp_source *actual,
+                  const cp_fixture *fixture, const cp_diff_options *options);
 
 #endif

@@ -3,6 +3,7 @@
 #define CPEQ_HARNESS_JUDGE_RESULT_H
 
 #include "base/dtype.h"
+#include "base/status.h"
 
 enum { CP_RESULT_DIMS = 4, CP_RESULT_NAME = 192, CP_RESULT_SENTENCE = 512 };
 
@@ -17,7 +18,8 @@ typedef enum cp_tensor_kind {
     CP_TENSOR_KINDS
 } cp_tensor_kind;
 
-/* One tensor. Numbers are over the judged elements only, as double. */
+/* One tensor. Numbers are over the judged elements only, as double; all are 0 or NaN where nothing was `measured`
+ * (missing, another shape, …). Elements that are not finite are counted and left out of the other numbers. */
 typedef struct cp_tensor_result {
     char name[CP_RESULT_NAME]; /* "grads/model.norm.weight" */
     cp_tensor_kind kind;
@@ -25,16 +27,32 @@ typedef struct cp_tensor_result {
     char reason[CP_RESULT_SENTENCE]; /* "" when same; else one sentence: what is wrong */
     int dims;
     int64_t extent[CP_RESULT_DIMS];
+    bool measured;
     int64_t judged, unjudged; /* elements: real positions, padding */
-    int64_t over_limit;       /* elements whose error exceeds element_limit */
+    int64_t mismatches;       /* elements that are not equal */
+    int64_t over_limit;       /* elements whose error exceeds their limit */
     int64_t nonfinite_expected, nonfinite_actual, must_be_zero_violations;
     double expected_norm, actual_norm;
-    double error_norm, norm_limit;        /* Frobenius */
-    double largest_error, element_limit;  /* of one element */
-    int64_t worst_index[CP_RESULT_DIMS];  /* of the largest error */
+    double error_norm, norm_limit; /* Frobenius; the limit is NaN where there is none */
+    double largest_error,
+        element_limit; /* of one element; with user limits: of the one farthest over its own limit */
+    /* Of the largest error; else of the first value that is not finite, or not zero where it must be. */
+    int64_t worst_index[CP_RESULT_DIMS];
     double worst_expected, worst_actual;
-    double factor, cosine;                /* best fit <actual,expected>/<expected,expected>; NaN where undefined */
-    double relative_error;                /* error_norm / expected_norm, for display; 0/0 is 0 */
+    double factor, cosine; /* best fit <actual,expected>/<expected,expected>; NaN where undefined */
+    double relative_error; /* error_norm / expected_norm, for display; 0/0 is 0 */
+    double
+        scaled_error; /* error_norm / what the limit is a multiple of: a gradient that is zero by symmetry is
+                              measured by its layer */
+
+    double
+        replica_difference; /* largest, between the ranks' own copies of a reduced gradient, over its norm */
+    /* Of [B,T,…] tensors over their limit: (row, position) pairs that hold an element over it; else -1, 0, false. */
+    int64_t first_bad_position, bad_positions, judged_positions;
+    bool
+        bad_to_the_end; /* in each row that has any, all judged positions from the first bad one on are bad */
+    bool
+        bad_at_shard_ends; /* all are the last position of a contiguous shard, as far as the dump says what that is */
 } cp_tensor_result;
 
 /* How the limits came about. */
@@ -51,15 +69,69 @@ typedef struct cp_result {
     char **notes; /* sentences that the reader needs: what was assumed, what was not judged, replicas */
     size_t failure_count;
     char **failures; /* why the whole is not comparable, where it is not one tensor's fault */
-    char *next; /* one sentence: what to look at next; "" when same */
-    double worst_loss, worst_logits, worst_gradient; /* relative errors, for tables; NaN where not judged */
-    char worst_tensor[CP_RESULT_NAME];               /* the gradient nearest to (or farthest over) its limit */
+    char *next;      /* one sentence: what to look at next; "" when same */
+    double worst_loss, worst_logits, worst_gradient; /* scaled errors, for tables; NaN where not judged */
+    char worst_tensor[CP_RESULT_NAME]; /* the gradient nearest to (or farthest over) its limit */
 } cp_result;
 
-void cp_result_close(cp_result *result);
+void cp_result_close(cp_result *result); /* a zeroed result is closed */
+
+/* How far over its limits a tensor is: the larger of both errors in units of its limit; 0 where both are 0. */
+double cp_tensor_excess(const cp_tensor_result *tensor);
+
+/* How many tensors have this verdict. */
+size_t cp_result_tally(const cp_result *result, cp_verdict verdict);
 
 /* Exit status: 0, 1, 2. */
 int cp_verdict_exit(cp_verdict verdict);
 const char *cp_verdict_name(cp_verdict verdict); /* "same", "different", "not comparable" */
+
+const char *cp_limit_rule_name(cp_limit_rule rule); /* "uncalibrated limits", "user limits" */
+const char *
+cp_tensor_kind_name(cp_tensor_kind kind); /* "loss", "token loss", "logits", "gradient", "trace" */
+
+/* Of several exit statuses the one that a command returns: 4, 3, 2, 1, 0 in that order. */
+int cp_exit_worse(int a, int b);
+
+/* ---- trials: what `verify` found -------------------------------------------------------------------------------- */
+
+typedef enum cp_trial_outcome {
+    CP_TRIAL_SAME,
+    CP_TRIAL_DIFFERENT,
+    CP_TRIAL_NOT_COMPARABLE,
+    CP_TRIAL_REFUSED, /* a combination that means nothing: listed, never skipped in silence */
+    CP_TRIAL_ERROR,   /* it should have run and could not */
+    CP_TRIAL_OUTCOMES
+} cp_trial_outcome;
+
+/* One fixture run in one way. A value: nothing to close. */
+typedef struct cp_trial_row {
+    char fixture[CP_RESULT_NAME]; /* "llama/packed7" */
+    int cp;
+    char exchange[32], layout[32], attention[16]; /* names of values; the command-line document */
+    cp_dtype dtype;
+    cp_trial_outcome outcome;
+    double loss, logits, gradients; /* cp_result's worst …; NaN where not judged */
+    char worst_tensor[CP_RESULT_NAME];
+    char sentence[CP_RESULT_SENTENCE]; /* "" when same; where it differs; why it was refused; the error */
+    cp_status status;                  /* of an error */
+    double seconds;                    /* of run and judgement; 0: not measured */
+} cp_trial_row;
+
+/* Fill in what a judged, or a failed, trial came to; the columns before `outcome` are the caller's. A status of
+ * CP_REFUSED is a refusal, any other an error. */
+void cp_trial_judged(cp_trial_row *row, const cp_result *result);
+void cp_trial_failed(cp_trial_row *row, cp_status status, const char *sentence);
+
+const char *cp_trial_outcome_name(cp_trial_outcome outcome); /* "same", …, "refused", "error" */
+
+typedef struct cp_trial_tally {
+    size_t runs, of[CP_TRIAL_OUTCOMES];
+} cp_trial_tally;
+
+cp_trial_tally cp_trials_tally(const cp_trial_row *rows, size_t count);
+
+/* 0: something ran and all that ran is same. 2: nothing ran. Refusals alone change nothing. */
+int cp_trials_exit(const cp_trial_row *rows, size_t count);
 
 #endif

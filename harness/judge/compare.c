@@ -1,0 +1,207 @@
+#include "harness/judge/compare.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A tile is short enough that plain sums inside it lose nothing that matters, and stays in the first cache. */
+enum { TILE = 256 };
+
+/* A square of anything in 2^±SAFE, summed over any number of elements that fits a disk, stays a normal number. */
+enum { SAFE = 400, LARGEST_SCALE = 1022 };
+
+typedef struct block {
+    int count;
+    double expected[TILE], actual[TILE], error[TILE], bound[TILE]; /* zero where an element is left out */
+} block;
+
+void cp_compare_begin(cp_statistics *statistics, double atol, double rtol)
+{
+    *statistics = (cp_statistics){
+        .atol = atol,
+        .rtol = rtol,
+        .worst.index = -1,
+        .first_nonfinite.index = -1,
+        .first_violation.index = -1,
+    };
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- sums ---- */
+
+static void sum_add(cp_sum *sum, double value, int exponent)
+{
+    if (value == 0)
+        return;
+    if (sum->high == 0 && sum->low == 0)
+        sum->exponent = exponent;
+    if (exponent > sum->exponent) {
+        sum->high = ldexp(sum->high, sum->exponent - exponent);
+        sum->low = ldexp(sum->low, sum->exponent - exponent);
+        sum->exponent = exponent;
+    } else if (exponent < sum->exponent) {
+        value = ldexp(value, exponent - sum->exponent);
+    }
+    double total = sum->high + value; /* Neumaier: `low` collects what `total` cannot hold */
+    if (fabs(sum->high) >= fabs(value))
+        sum->low += (sum->high - total) + value;
+    else
+        sum->low += (value - total) + sum->high;
+    sum->high = total;
+}
+
+static double sum_value(const cp_sum *sum)
+{
+    return sum->high + sum->low;
+}
+
+/* Exponents of squares are even: each is twice a scale. */
+static double sum_root(const cp_sum *squares)
+{
+    return smaller(ldexp(sqrt(larger(sum_value(squares), 0)), squares->exponent / 2), DBL_MAX);
+}
+
+/* The power of two by which values up to `magnitude` are divided before they are multiplied. */
+static int scale_of(double magnitude)
+{
+    if (magnitude == 0)
+        return 0;
+    int exponent = ilogb(magnitude);
+    if (exponent >= -SAFE && exponent <= SAFE)
+        return 0;
+    return exponent > LARGEST_SCALE ? LARGEST_SCALE : exponent < -LARGEST_SCALE ? -LARGEST_SCALE : exponent;
+}
+
+static double largest(const double *values, int count)
+{
+    double magnitude = 0;
+    for (int i = 0; i < count; i++)
+        magnitude = larger(fabs(values[i]), magnitude);
+    return magnitude;
+}
+
+static void add_products(cp_sum *sum, const double *a, int scale_a, const double *b, int scale_b, int count)
+{
+    double factor_a = ldexp(1, -scale_a);
+    double factor_b = ldexp(1, -scale_b);
+    double total = 0;
+    for (int i = 0; i < count; i++)
+        total += (a[i] * factor_a) * (b[i] * factor_b);
+    sum_add(sum, total, scale_a + scale_b);
+}
+
+/* ---- one tile ---- */
+
+/* Whether an element takes part in the sums; counts it either way. */
+static bool admit(cp_statistics *statistics, int64_t index, double expected, double actual, int place)
+{
+    if (place == CP_PLACE_UNJUDGED) {
+        statistics->unjudged++;
+        return false;
+    }
+    statistics->judged++;
+    cp_place here = {index, expected, actual};
+    if (place == CP_PLACE_ZERO && !(expected == 0 && actual == 0)) {
+        if (statistics->zero_violations++ == 0)
+            statistics->first_violation = here;
+    }
+    if (isfinite(expected) && isfinite(actual))
+        return true;
+    if (statistics->nonfinite_expected + statistics->nonfinite_actual == 0)
+        statistics->first_nonfinite = here;
+    statistics->nonfinite_expected += !isfinite(expected);
+    statistics->nonfinite_actual += !isfinite(actual);
+    return false;
+}
+
+static void fill_tile(block *tile, cp_statistics *statistics, const double *expected, const double *actual,
+                      const uint8_t *places)
+{
+    int64_t first = statistics->judged + statistics->unjudged;
+    for (int i = 0; i < tile->count; i++) {
+        bool admitted =
+            admit(statistics, first + i, expected[i], actual[i], places ? places[i] : CP_PLACE_JUDGED);
+        double e = admitted ? expected[i] : 0;
+        double a = admitted ? actual[i] : 0;
+        tile->expected[i] = e;
+        tile->actual[i] = a;
+        tile->error[i] = smaller(fabs(a - e), DBL_MAX);
+        tile->bound[i] = admitted ? smaller(statistics->atol + statistics->rtol * fabs(e), DBL_MAX) : 0;
+    }
+}
+
+static void note_worst(cp_statistics *statistics, const block *tile, int64_t first)
+{
+    for (int i = 0; i < tile->count; i++) {
+        double error = tile->error[i];
+        double bound = tile->bound[i];
+        statistics->mismatches += error != 0;
+        double excess = error;
+        if (statistics->rtol > 0)
+            excess = bound > 0 ? error / bound : error > 0 ? HUGE_VAL : 0;
+        if (excess > statistics->worst_excess) {
+            statistics->worst_excess = excess;
+            statistics->largest_error = error;
+            statistics->worst_bound = bound;
+            statistics->worst = (cp_place){first + i, tile->expected[i], tile->actual[i]};
+        }
+    }
+}
+
+static void add_tile(cp_statistics *statistics, const block *tile)
+{
+    double magnitude_e = largest(tile->expected, tile->count);
+    double magnitude_a = largest(tile->actual, tile->count);
+    int e = scale_of(magnitude_e);
+    int a = scale_of(magnitude_a);
+    int d = scale_of(largest(tile->error, tile->count));
+    int b = scale_of(largest(tile->bound, tile->count));
+    add_products(&statistics->expected_squares, tile->expected, e, tile->expected, e, tile->count);
+    add_products(&statistics->actual_squares, tile->actual, a, tile->actual, a, tile->count);
+    add_products(&statistics->products, tile->actual, a, tile->expected, e, tile->count);
+    add_products(&statistics->error_squares, tile->error, d, tile->error, d, tile->count);
+    add_products(&statistics->bound_squares, tile->bound, b, tile->bound, b, tile->count);
+    statistics->largest_expected = larger(magnitude_e, statistics->largest_expected);
+    statistics->largest_actual = larger(magnitude_a, statistics->largest_actual);
+}
+
+void cp_compare_add(cp_statistics *statistics, const double *expected, const double *actual,
+                    const uint8_t *places, int64_t count)
+{
+    for (int64_t begin = 0; begin < count; begin += TILE) {
+        int64_t first = statistics->judged + statistics->unjudged;
+        block tile = {.count = count - begin < TILE ? (int)(count - begin) : TILE};
+        fill_tile(&tile, statistics, expected + begin, actual + begin, places ? places + begin : NULL);
+        note_worst(statistics, &tile, first);
+        add_tile(statistics, &tile);
+    }
+}
+
+void cp_compare_finish(cp_statistics *statistics)
+{
+    const cp_sum *ee = &statistics->expected_squares;
+    const cp_sum *aa = &statistics->actual_squares;
+    const cp_sum *ae = &statistics->products;
+    statistics->expected_norm = sum_root(ee);
+    statistics->actual_norm = sum_root(aa);
+    statistics->error_norm = sum_root(&statistics->error_squares);
+    statistics->bound_norm = sum_root(&statistics->bound_squares);
+    statistics->factor = statistics->cosine = NAN;
+    double ee_value = sum_value(ee);
+    double aa_value = sum_value(aa);
+    if (ee_value > 0)
+        statistics->factor = ldexp(sum_value(ae) / ee_value, ae->exponent - ee->exponent);
+    if (ee_value > 0 && aa_value > 0)
+        statistics->cosine = ldexp(sum_value(ae) / (sqrt(ee_value) * sqrt(aa_value)),
+                                   ae->exponent - ee->exponent / 2 - aa->exponent / 2);
+}

@@ -1,0 +1,396 @@
+#include "harness/judge/diff.h"
+
+#include "harness/judge/measure.h"
+#include "harness/judge/names.h"
+#include "harness/judge/next.h"
+#include "harness/judge/runs.h"
+#include "harness/judge/sentences.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A pair that was measured. */
+typedef struct measurement {
+    cp_pair pair;
+    size_t tensor; /* of the result */
+    cp_statistics statistics;
+} measurement;
+
+typedef struct judgement {
+    cp_result *result;
+    cp_sides sides;
+    cp_limits limits;
+    cp_measure measure;
+    cp_pair *pairs;
+    size_t count;
+    measurement *measurements; /* [count] */
+    cp_groups groups;
+} judgement;
+
+/* ---- measuring ---- */
+
+static void index_of(int64_t index[CP_RESULT_DIMS], const cp_tensor_result *tensor, int64_t flat)
+{
+    for (int axis = tensor->dims - 1; axis >= 0; axis--) {
+        index[axis] = flat % tensor->extent[axis];
+        flat /= tensor->extent[axis];
+    }
+}
+
+static void index_text(char text[CP_SHAPE_TEXT], const cp_tensor_result *tensor, int64_t flat)
+{
+    int64_t index[CP_RESULT_DIMS] = {0};
+    index_of(index, tensor, flat);
+    char brackets[CP_SHAPE_TEXT];
+    cp_shape_text(brackets, tensor->dims, index);
+    snprintf(text, CP_SHAPE_TEXT, "(%.*s)", (int)strlen(brackets) - 2, brackets + 1);
+}
+
+static void set_worst(cp_tensor_result *tensor, cp_place place)
+{
+    if (place.index < 0)
+        return;
+    index_of(tensor->worst_index, tensor, place.index);
+    tensor->worst_expected = place.expected;
+    tensor->worst_actual = place.actual;
+}
+
+static void take_over(cp_tensor_result *tensor, const cp_statistics *s)
+{
+    tensor->measured = true;
+    tensor->judged = s->judged;
+    tensor->unjudged = s->unjudged;
+    tensor->mismatches = s->mismatches;
+    tensor->nonfinite_expected = s->nonfinite_expected;
+    tensor->nonfinite_actual = s->nonfinite_actual;
+    tensor->must_be_zero_violations = s->zero_violations;
+    tensor->expected_norm = s->expected_norm;
+    tensor->actual_norm = s->actual_norm;
+    tensor->error_norm = s->error_norm;
+    tensor->largest_error = s->largest_error;
+    tensor->factor = s->factor;
+    tensor->cosine = s->cosine;
+    tensor->relative_error = s->error_norm > 0 ? s->error_norm / s->expected_norm : 0;
+    set_worst(tensor, s->worst);
+    if (s->nonfinite_expected + s->nonfinite_actual > 0)
+        set_worst(tensor, s->first_nonfinite);
+    else if (s->zero_violations > 0)
+        set_worst(tensor, s->first_violation);
+}
+
+static cp_status check_truth(const judgement *j, const cp_tensor_result *tensor, const cp_statistics *s)
+{
+    if (!cp_sides_truth(&j->sides) || s->nonfinite_expected == 0)
+        return CP_OK;
+    return cp_fail(CP_BAD_INPUT, "%s: /expected/%s: %" PRId64 " of %" PRId64 " values are not finite",
+                   j->sides.expected->label, tensor->name, s->nonfinite_expected, s->judged);
+}
+
+static const cp_source_tensor *shape_of(const judgement *j, const cp_pair *pair)
+{
+    return pair->actual >= 0 ? &j->sides.actual->tensors[pair->actual]
+                             : &j->sides.expected->tensors[pair->expected];
+}
+
+static cp_status measure_pair(judgement *j, const cp_pair *pair)
+{
+    cp_tensor_result *tensor = cp_result_append(j->result, pair->name, shape_of(j, pair));
+    cp_rows rows;
+    if (!cp_measure_rows(&rows, &j->measure, tensor)) {
+        tensor->verdict = CP_NOT_COMPARABLE;
+        snprintf(tensor->reason, sizeof tensor->reason,
+                 "no row for each position of the batch [%" PRId64 ",%" PRId64 "]", j->measure.places.B,
+                 j->measure.places.T);
+        return CP_OK;
+    }
+    measurement *m = &j->measurements[j->count++];
+    *m = (measurement){.pair = *pair, .tensor = j->result->count - 1};
+    CP_TRY(cp_measure_pair(&m->statistics, &j->measure, pair, tensor, j->limits.atol, j->limits.rtol));
+    take_over(tensor, &m->statistics);
+    return check_truth(j, tensor, &m->statistics);
+}
+
+/* ---- groups ---- */
+
+static bool is_gradient(const char *name)
+{
+    cp_tensor_kind kind;
+    return cp_name_kind(&kind, name) && kind == CP_TENSOR_GRADIENT;
+}
+
+static bool was_measured(const judgement *j, int64_t expected)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (j->measurements[i].pair.expected == expected)
+            return true;
+    }
+    return false;
+}
+
+/* A limit does not depend on what else is judged: the group's other gradients are read for their norm alone. */
+static cp_status measure_groups(judgement *j)
+{
+    const cp_source *expected = j->sides.expected;
+    for (size_t i = 0; i < j->count; i++) {
+        const measurement *m = &j->measurements[i];
+        if (is_gradient(m->pair.name))
+            cp_groups_raise(&j->groups, cp_name_layer(m->pair.name), m->statistics.expected_norm);
+    }
+    for (size_t i = 0; i < expected->count; i++) {
+        const char *name = expected->tensors[i].name;
+        if (!is_gradient(name) || was_measured(j, (int64_t)i) ||
+            !cp_groups_find(&j->groups, cp_name_layer(name)))
+            continue;
+        double norm;
+        CP_TRY(cp_measure_norm(&norm, &j->measure, (int64_t)i));
+        cp_groups_raise(&j->groups, cp_name_layer(name), norm);
+    }
+    return CP_OK;
+}
+
+/* ---- verdicts ---- */
+
+/* Returns what is surely noise in this tensor. */
+static double set_limits(const judgement *j, cp_tensor_result *tensor, const cp_statistics *s)
+{
+    const cp_group *group = cp_groups_find(&j->groups, cp_name_layer(tensor->name));
+    bool gradient = tensor->kind == CP_TENSOR_GRADIENT;
+    double scale = cp_limit_scale(tensor->kind, s->expected_norm, gradient && group ? group->norm : 0);
+    tensor->scaled_error = s->error_norm > 0 ? s->error_norm / scale : 0;
+    if (j->limits.rule == CP_LIMITS_USER) {
+        tensor->norm_limit = s->bound_norm;
+        tensor->element_limit = s->worst.index >= 0 ? s->worst_bound : j->limits.atol;
+    } else {
+        tensor->norm_limit = tensor->element_limit = j->limits.unit * scale;
+    }
+    return j->limits.noise * scale;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+decide(cp_tensor_result *tensor, cp_verdict verdict, const char *format, ...)
+{
+    tensor->verdict = verdict;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(tensor->reason, sizeof tensor->reason, format, arguments);
+    va_end(arguments);
+}
+
+static void say_nonfinite(cp_tensor_result *tensor, const cp_statistics *s)
+{
+    char where[CP_SHAPE_TEXT];
+    index_text(where, tensor, s->first_nonfinite.index);
+    int64_t count = s->nonfinite_actual > 0 ? s->nonfinite_actual : s->nonfinite_expected;
+    decide(tensor, CP_DIFFERENT,
+           "%" PRId64 " of %" PRId64 " values are not finite%s; the first: %g at %s, expected %g", count,
+           s->judged,
+           s->nonfinite_actual == 0     ? " on the expected side"
+           : s->nonfinite_expected == 0 ? ""
+                                        : " (on the expected side too)",
+           s->first_nonfinite.actual, where, s->first_nonfinite.expected);
+}
+
+static void say_not_zero(cp_tensor_result *tensor, const cp_statistics *s)
+{
+    char where[CP_SHAPE_TEXT];
+    index_text(where, tensor, s->first_violation.index);
+    decide(tensor, CP_DIFFERENT, "%" PRId64 " values must be exactly zero (%s); the first: %g at %s%s",
+           s->zero_violations,
+           strcmp(tensor->name, CP_INPUTS_EMBEDS) == 0 ? "padding" : "ids that are not in the batch",
+           s->first_violation.actual, where,
+           s->first_violation.expected != 0 ? ", and it is not on the expected side either" : "");
+}
+
+/* How far apart the ranks' replicas of a reduced gradient are: judged like any other error. */
+static cp_status judge_replicas(const judgement *j, cp_tensor_result *tensor, const cp_pair *pair)
+{
+    double difference = 0;
+    if (tensor->kind == CP_TENSOR_GRADIENT && pair->actual >= 0)
+        CP_TRY(cp_join_replicas(j->sides.actual, (size_t)pair->actual, &difference));
+    tensor->replica_difference = difference;
+    bool within = difference * tensor->actual_norm <= tensor->norm_limit;
+    if (!within && tensor->verdict == CP_SAME)
+        decide(tensor, CP_DIFFERENT,
+               "the ranks' own copies differ by %.1e of the norm: one of them at least is wrong", difference);
+    return CP_OK;
+}
+
+static cp_status judge(const judgement *j, const measurement *m)
+{
+    cp_tensor_result *tensor = &j->result->tensors[m->tensor];
+    const cp_statistics *s = &m->statistics;
+    double noise = set_limits(j, tensor, s);
+    bool close = s->error_norm <= tensor->norm_limit && s->largest_error <= tensor->element_limit;
+    bool zero = s->largest_actual == 0 && !(s->expected_norm <= noise);
+    if (s->judged == 0)
+        decide(tensor, CP_NOT_COMPARABLE, "every position is padding: there is nothing to judge");
+    else if (s->nonfinite_expected + s->nonfinite_actual > 0)
+        say_nonfinite(tensor, s);
+    else if (s->zero_violations > 0)
+        say_not_zero(tensor, s);
+    else if (m->pair.actual == CP_NO_TENSOR && s->largest_expected > 0)
+        decide(tensor, CP_DIFFERENT, "declared None, but the expected gradient is not zero: its norm is %.1e",
+               s->expected_norm);
+    else if (zero)
+        decide(tensor, CP_DIFFERENT, "all zero, but the expected norm is %.1e", s->expected_norm);
+    else if (!cp_limits_given(&j->limits))
+        decide(tensor, CP_NOT_COMPARABLE, "no limits for %s", cp_dtype_name(j->result->dtype));
+    else if (!close)
+        decide(tensor, CP_DIFFERENT, "%.3g times its limit", cp_tensor_excess(tensor));
+    if (cp_limits_given(&j->limits) && !close) {
+        double bound = j->limits.rule == CP_LIMITS_USER ? j->limits.atol : tensor->element_limit;
+        CP_TRY(cp_measure_excess(tensor, &j->measure, &m->pair, bound, j->limits.rtol));
+    }
+    return cp_limits_given(&j->limits) ? judge_replicas(j, tensor, &m->pair) : CP_OK;
+}
+
+/* ---- the whole ---- */
+
+typedef struct sorted {
+    cp_name_key key;
+    size_t tensor;
+} sorted;
+
+static int compare_sorted(const void *a, const void *b)
+{
+    return cp_name_compare(&((const sorted *)a)->key, &((const sorted *)b)->key);
+}
+
+static void sort_by_execution(cp_result *result, const char *order)
+{
+    if (result->count == 0)
+        return;
+    sorted *places = malloc(result->count * sizeof *places);
+    cp_tensor_result *tensors = malloc(result->count * sizeof *tensors);
+    cp_check(places && tensors, "no memory for %zu results", result->count);
+    for (size_t i = 0; i < result->count; i++)
+        places[i] = (sorted){cp_name_key_of(result->tensors[i].name, order), i};
+    qsort(places, result->count, sizeof *places, compare_sorted);
+    for (size_t i = 0; i < result->count; i++)
+        tensors[i] = result->tensors[places[i].tensor];
+    free(places);
+    free(result->tensors);
+    result->tensors = tensors;
+}
+
+static void set_verdict(cp_result *result)
+{
+    size_t measured = 0;
+    result->verdict = result->failure_count > 0 ? CP_NOT_COMPARABLE : CP_SAME;
+    for (size_t i = 0; i < result->count; i++) {
+        measured += result->tensors[i].measured;
+        if (result->tensors[i].verdict > result->verdict)
+            result->verdict = result->tensors[i].verdict;
+    }
+    if (measured == 0 && result->failure_count == 0) {
+        cp_result_fail(result, "nothing was compared");
+        result->verdict = CP_NOT_COMPARABLE;
+    }
+}
+
+/* An error for tables: infinite where values are not finite. */
+static double table_error(const cp_tensor_result *tensor)
+{
+    return tensor->nonfinite_expected + tensor->nonfinite_actual > 0 ? HUGE_VAL : tensor->scaled_error;
+}
+
+static void raise(double *worst, double error)
+{
+    if (isnan(*worst) || error > *worst)
+        *worst = error;
+}
+
+static void find_worst(cp_result *result)
+{
+    result->worst_loss = result->worst_logits = result->worst_gradient = NAN;
+    double farthest = -1;
+    for (size_t i = 0; i < result->count; i++) {
+        const cp_tensor_result *tensor = &result->tensors[i];
+        if (!tensor->measured)
+            continue;
+        double error = table_error(tensor);
+        if (tensor->kind == CP_TENSOR_LOSS || tensor->kind == CP_TENSOR_TOKEN_LOSS)
+            raise(&result->worst_loss, error);
+        if (tensor->kind == CP_TENSOR_LOGITS)
+            raise(&result->worst_logits, error);
+        double excess = isinf(error) || isnan(tensor->norm_limit) ? error : cp_tensor_excess(tensor);
+        if (tensor->kind == CP_TENSOR_GRADIENT && excess > farthest) {
+            farthest = excess;
+            result->worst_gradient = error;
+            memcpy(result->worst_tensor, tensor->name, sizeof result->worst_tensor);
+        }
+    }
+}
+
+static void note_replicas(cp_result *result)
+{
+    const cp_tensor_result *worst = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < result->count; i++) {
+        const cp_tensor_result *tensor = &result->tensors[i];
+        if (tensor->verdict != CP_SAME || !(tensor->replica_difference > 0))
+            continue;
+        count++;
+        if (!worst || tensor->replica_difference > worst->replica_difference)
+            worst = tensor;
+    }
+    if (worst)
+        cp_result_note(
+            result,
+            "the ranks' own copies of %zu gradients are not equal, but within the limits: %s by %.1e "
+            "of its norm",
+            count, worst->name, worst->replica_difference);
+}
+
+static cp_status judge_tensors(judgement *j)
+{
+    size_t pair_count;
+    cp_pairs_find(&j->pairs, &pair_count, j->result, &j->sides);
+    j->measurements = calloc(pair_count + 1, sizeof *j->measurements);
+    cp_check(j->measurements, "no memory for %zu tensors", pair_count);
+    for (size_t i = 0; i < pair_count; i++)
+        CP_TRY(measure_pair(j, &j->pairs[i]));
+    CP_TRY(measure_groups(j));
+    for (size_t i = 0; i < j->count; i++)
+        CP_TRY(judge(j, &j->measurements[i]));
+    return CP_OK;
+}
+
+/* Numbers of two different runs would say nothing: the values are then not looked at. */
+static cp_status judge_all(judgement *j, const cp_diff_options *options)
+{
+    j->limits = cp_runs_limits(j->result, &j->sides, options);
+    if (cp_runs_check(j->result, &j->sides))
+        CP_TRY(judge_tensors(j));
+    sort_by_execution(j->result, j->sides.fixture ? j->sides.fixture->order : "");
+    set_verdict(j->result);
+    find_worst(j->result);
+    note_replicas(j->result);
+    j->result->next = cp_next_step(j->result, &j->sides.actual->declaration);
+    return CP_OK;
+}
+
+cp_status cp_diff(cp_result *result, const cp_source *expected, const cp_source *actual,
+                  const cp_fixture *fixture, const cp_diff_options *options)
+{
+    *result = (cp_result){0};
+    if (options->user_limits && !(options->atol >= 0 && options->rtol >= 0))
+        return cp_fail(CP_BAD_USAGE, "--rtol %g, --atol %g: expected numbers that are not negative",
+                       options->rtol, options->atol);
+    result->expected_label = cp_sentence_copy(expected->label);
+    result->actual_label = cp_sentence_copy(actual->label);
+    judgement j = {.result = result, .sides = {expected, actual, fixture, options->only}};
+    cp_measure_open(&j.measure, &j.sides);
+    cp_status status = judge_all(&j, options);
+    cp_measure_close(&j.measure);
+    cp_groups_close(&j.groups);
+    free(j.pairs);
+    free(j.measurements);
+    if (status != CP_OK)
+        cp_result_close(result);
+    return status;
+}

@@ -1,0 +1,32 @@
+/* Streams pairs of tensors through the statistics, a block at a time: memory does not depend on their size. */
+#ifndef CPEQ_HARNESS_JUDGE_MEASURE_H
+#define CPEQ_HARNESS_JUDGE_MEASURE_H
+
+#include "harness/judge/pairs.h"
+#include "harness/judge/places.h"
+
+typedef struct cp_measure {
+    const cp_sides *sides;
+    cp_places places;
+    double *expected, *actual; /* blocks */
+    uint8_t *block_places;
+} cp_measure;
+
+void cp_measure_open(cp_measure *measure, const cp_sides *sides);
+void cp_measure_close(cp_measure *measure);
+
+/* False: the tensor does not fit the batch. */
+bool cp_measure_rows(cp_rows *rows, const cp_measure *measure, const cp_tensor_result *tensor);
+
+/* Statistics of a pair whose shape is that of `tensor`, with atol + rtol·|expected| as the bound of an element. */
+cp_status cp_measure_pair(cp_statistics *statistics, const cp_measure *measure, const cp_pair *pair,
+                          const cp_tensor_result *tensor, double atol, double rtol);
+
+/* The norm of a whole tensor of the expected side. */
+cp_status cp_measure_norm(double *norm, const cp_measure *measure, int64_t expected);
+
+/* Counts the elements over their bound into `tensor`, and where a tensor has positions, says which hold any. */
+cp_status cp_measure_excess(cp_tensor_result *tensor, const cp_measure *measure, const cp_pair *pair,
+                            double atol, double rtol);
+
+#endif

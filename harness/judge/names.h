@@ -1,0 +1,40 @@
+/* What the name of a tensor says: its kind, its layer, its place in the order of execution, its other names. */
+#ifndef CPEQ_HARNESS_JUDGE_NAMES_H
+#define CPEQ_HARNESS_JUDGE_NAMES_H
+
+#include "harness/files/fixture.h"
+#include "harness/judge/result.h"
+
+/* "grads/inputs_embeds": the gradient of no parameter. */
+extern const char CP_INPUTS_EMBEDS[];
+
+/* False: a name that the format does not know at the root, which a reader passes over. */
+bool cp_name_kind(cp_tensor_kind *kind, const char *name);
+
+/* "grads/model.norm.weight" -> "model.norm.weight"; any other name is returned whole. */
+const char *cp_name_parameter(const char *name);
+
+/* n of the component pair `layers.<n>.` (`layer.<n>.` in a trace); -1: none. */
+int64_t cp_name_layer(const char *name);
+
+/* Whether `list`, newline-separated with a final newline, holds `entry`. */
+bool cp_name_listed(const char *list, const char *entry);
+
+/* The weight of this name or of a name tied to it; NULL: none. */
+const cp_weight *cp_name_weight(const cp_fixture *fixture, const char *parameter);
+
+/* Sorts keys: trace (forward), logits, token losses, loss, gradients of the trace (backward), gradients of parameters.
+ * Gradients stand as `order` has them (with or without "grads/"), then, or where it is "": input embeddings, embedding,
+ * layers by number, final norm, head; inside a layer by name. */
+typedef struct cp_name_key {
+    int group;
+    int64_t listed; /* line in `order` */
+    int part;
+    int64_t layer;
+    const char *name; /* borrowed */
+} cp_name_key;
+
+cp_name_key cp_name_key_of(const char *name, const char *order);
+int cp_name_compare(const cp_name_key *a, const cp_name_key *b);
+
+#endif

@@ -1,0 +1,110 @@
+#include "harness/judge/runs.h"
+
+#include "harness/judge/names.h"
+#include "harness/judge/sentences.h"
+
+#include <string.h>
+
+/* ---- what was run ---- */
+
+static int narrowness(cp_dtype dtype)
+{
+    return dtype == CP_F64 ? 0 : dtype == CP_F32 ? 1 : 2;
+}
+
+static void note_narrow_storage(cp_result *result, const cp_source *source)
+{
+    const cp_source_tensor *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < source->count; i++) {
+        const cp_source_tensor *tensor = &source->tensors[i];
+        cp_tensor_kind kind;
+        if (cp_name_kind(&kind, tensor->name) && cp_dtype_is_float(tensor->dtype) &&
+            narrowness(tensor->dtype) > narrowness(source->declaration.compute_dtype)) {
+            first = first ? first : tensor;
+            count++;
+        }
+    }
+    if (first)
+        cp_result_note(
+            result, "%s is %s and %zu of its tensors are stored narrower (%s is %s): limits are those of %s",
+            source->label, cp_dtype_name(source->declaration.compute_dtype), count, first->name,
+            cp_dtype_name(first->dtype), cp_dtype_name(source->declaration.compute_dtype));
+}
+
+static void note_dtype(cp_result *result, const cp_source *source)
+{
+    const cp_declaration *declaration = &source->declaration;
+    if (!declaration->dtype_declared)
+        cp_result_note(result, "%s declares no compute_dtype: taken from its narrowest stored float, %s",
+                       source->label, cp_dtype_name(declaration->compute_dtype));
+    else
+        note_narrow_storage(result, source);
+}
+
+cp_limits cp_runs_limits(cp_result *result, const cp_sides *sides, const cp_diff_options *options)
+{
+    const cp_declaration *actual = &sides->actual->declaration;
+    const cp_declaration *expected = &sides->expected->declaration;
+    cp_dtype dtype = actual->compute_dtype;
+    bool islands = actual->islands;
+    note_dtype(result, sides->actual);
+    if (!cp_sides_truth(sides)) {
+        note_dtype(result, sides->expected);
+        islands = islands || expected->islands;
+        if (expected->compute_dtype != dtype)
+            cp_result_note(result, "%s is %s and %s is %s: judged as the narrower", sides->expected->label,
+                           cp_dtype_name(expected->compute_dtype), sides->actual->label,
+                           cp_dtype_name(dtype));
+        if (narrowness(expected->compute_dtype) > narrowness(dtype))
+            dtype = expected->compute_dtype;
+    }
+    result->dtype = dtype;
+    cp_limits limits = cp_limits_choose(dtype, islands, options);
+    result->limits = limits.rule;
+    if (islands && dtype == CP_F64 && !options->user_limits)
+        cp_result_note(result,
+                       "float64 with float32 islands: judged at the limits of float32; keep norms, softmax, "
+                       "rope, routers and loss in float64 and leave `islands` out to be judged as float64");
+    if (!cp_limits_given(&limits))
+        cp_result_fail(result, "no limits for %s: run in float64 or float32, or give --rtol and --atol",
+                       cp_dtype_name(dtype));
+    return limits;
+}
+
+/* ---- the same run? ---- */
+
+static void check_identity(cp_result *result, const cp_source *source, const char *id, const char *whose)
+{
+    const char *own = source->declaration.fixture_id;
+    if (strcmp(own, id) == 0)
+        return;
+    if (!own[0])
+        cp_result_fail(result, "%s names no fixture (fixture_id), expected %.12s… of %s", source->label, id,
+                       whose);
+    else
+        cp_result_fail(result, "%s is of another fixture: %.12s…, expected %.12s… of %s", source->label, own,
+                       id[0] ? id : "none", whose);
+}
+
+bool cp_runs_check(cp_result *result, const cp_sides *sides)
+{
+    size_t failures = result->failure_count;
+    const cp_source *both[] = {sides->expected, sides->actual};
+    for (int i = cp_sides_truth(sides); i < 2; i++) {
+        const cp_declaration *declaration = &both[i]->declaration;
+        if (declaration->cp_size > 1 && declaration->cp_rank >= 0)
+            cp_result_fail(result, "%s is rank %d of %d: the dumps of all ranks are needed", both[i]->label,
+                           declaration->cp_rank, declaration->cp_size);
+        if (sides->fixture)
+            check_identity(result, both[i], sides->fixture->id, sides->fixture->path);
+    }
+    if (sides->fixture)
+        return result->failure_count == failures;
+    const char *id = sides->expected->declaration.fixture_id;
+    check_identity(result, sides->actual, id, sides->expected->label);
+    if (!id[0] && !sides->actual->declaration.fixture_id[0])
+        cp_result_note(result, "neither side names its fixture: taken to be the same");
+    cp_result_note(result, "no batch: padding judged too (--fixture gives one)");
+    return result->failure_count == failures;
+}
