@@ -309,6 +309,13 @@ cp_json *cp_json_new_object(void)
     return (cp_json *)made(json_object());
 }
 
+cp_json *cp_json_copy(const cp_json *value)
+{
+    json_t *copy = json_deep_copy(tree(value));
+    cp_check(copy, "no memory for a copy of a JSON value");
+    return (cp_json *)copy;
+}
+
 cp_json *cp_json_new_array(void)
 {
     return (cp_json *)made(json_array());

@@ -42,6 +42,7 @@ const char *cp_json_string(const cp_json *value);
 /* ---- writing: values that the caller builds; all are freed with the root --------------------------------------- */
 cp_json *cp_json_new_object(void);
 cp_json *cp_json_new_array(void);
+cp_json *cp_json_copy(const cp_json *value); /* deep; freed with its root, or by cp_json_close */
 void cp_json_set_bool(cp_json *object, const char *name, bool value);
 void cp_json_set_integer(cp_json *object, const char *name, int64_t value);
 void cp_json_set_real(cp_json *object, const char *name, double value); /* not finite: the string "nan", "inf", "-inf" */

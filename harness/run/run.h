@@ -19,7 +19,7 @@ typedef struct cp_run_options {
     cp_attention_form attention;
     cp_transport transport;
     cp_matmul matmul;
-    bool trace; /* keep the registers that cross segments, and their gradients */
+    bool trace;             /* keep the registers that cross segments, and their gradients */
     cp_decisions decisions; /* all zero: right */
 } cp_run_options;
 
@@ -45,12 +45,17 @@ cp_status cp_run_whole(cp_source **out, const cp_model *model, const cp_run_opti
  * options->P. */
 cp_status cp_run_parts(cp_source **parts, const cp_model *model, const cp_run_options *options);
 
+/* With MPI: the worst status of all processes with its sentence, the same on each of them; else `mine`. Collective: it
+ * comes after whatever one process alone could fail in. */
+cp_status cp_run_agree(cp_transport transport, cp_status mine);
+
 /* Bytes that one rank's step needs, from the shape run, without running. */
 typedef struct cp_run_memory {
-    size_t weights;  /* shared by the ranks of a process */
-    size_t step;     /* this rank's activations, gradients and scratch */
+    size_t weights; /* shared by the ranks of a process */
+    size_t step;    /* this rank's activations, gradients and scratch */
 } cp_run_memory;
-cp_status cp_run_measure(cp_run_memory *memory, const cp_model *model, const cp_run_options *options, int rank);
+cp_status cp_run_measure(cp_run_memory *memory, const cp_model *model, const cp_run_options *options,
+                         int rank);
 
 /* The predicate that every rank applies in a layer of the unsharded right run, [B,T,T] of the batch's own length,
  * 1 = visible: what `info --mask` draws and what is held against transformers' masks. */

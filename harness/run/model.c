@@ -1,0 +1,137 @@
+#include "harness/run/model.h"
+
+#include "models/models.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cp_status check_weights(const cp_model *model)
+{
+    const cp_fixture *fixture = model->fixture;
+    const cp_program *program = model->program;
+    for (int p = 0; p < program->parameter_count; p++) {
+        const cp_parameter *parameter = &program->parameters[p];
+        const cp_weight *weight = cp_fixture_weight(fixture, parameter->name);
+        if (!weight)
+            return cp_fail(CP_BAD_INPUT, "%s: /weights/%s: missing, the configuration has this parameter",
+                           fixture->path, parameter->name);
+        if (!cp_tensor_has_shape(weight->tensor, parameter->dims, parameter->extent)) {
+            char found[CP_SHAPE_TEXT], expected[CP_SHAPE_TEXT];
+            return cp_fail(CP_BAD_INPUT, "%s: /weights/%s: shape %s, expected %s from the configuration",
+                           fixture->path, parameter->name,
+                           cp_shape_text(found, weight->tensor.dims, weight->tensor.extent),
+                           cp_shape_text(expected, parameter->dims, parameter->extent));
+        }
+    }
+    for (size_t w = 0; w < fixture->weight_count; w++)
+        if (cp_program_find(program, fixture->weights[w].name) < 0)
+            return cp_fail(CP_BAD_INPUT, "%s: /weights/%s: extra, the configuration has no such parameter",
+                           fixture->path, fixture->weights[w].name);
+    return CP_OK;
+}
+
+static cp_status check_batch(const cp_model *model)
+{
+    const cp_fixture *fixture = model->fixture;
+    CP_TRY(cp_batch_check(&fixture->batch, model->program->V, fixture->path));
+    if (fixture->batch.inputs_embeds && fixture->batch.C != model->program->C)
+        return cp_fail(CP_BAD_INPUT,
+                       "%s: /batch/inputs_embeds: width %" PRId64 ", expected hidden_size %" PRId64,
+                       fixture->path, fixture->batch.C, model->program->C);
+    return CP_OK;
+}
+
+static cp_status open_program(cp_model *model)
+{
+    char where[CP_RESULT_SENTENCE];
+    snprintf(where, sizeof where, "%s: /config", model->fixture->path);
+    if (!model->fixture->config)
+        return cp_fail(CP_BAD_INPUT, "%s: missing, a run needs the configuration", where);
+    CP_TRY(cp_models_build(&model->program, model->fixture->config, where));
+    CP_TRY(check_weights(model));
+    return check_batch(model);
+}
+
+cp_status cp_model_open(cp_model **out, const cp_fixture *fixture)
+{
+    cp_model *model = calloc(1, sizeof *model);
+    cp_weights *weights = calloc(CP_DTYPES, sizeof *weights);
+    if (!model || !weights) {
+        free(model);
+        free(weights);
+        return cp_fail(CP_INTERNAL, "%s: no memory for a model", fixture->path);
+    }
+    *model = (cp_model){.fixture = fixture, .weights = weights};
+    cp_status status = open_program(model);
+    if (status == CP_OK)
+        *out = model;
+    else
+        cp_model_close(model);
+    return status;
+}
+
+void cp_model_close(cp_model *model)
+{
+    if (!model)
+        return;
+    for (int dtype = 0; dtype < CP_DTYPES; dtype++) {
+        cp_weights *weights = &model->weights[dtype];
+        for (int p = 0; weights->converted && p < model->program->parameter_count; p++)
+            free(weights->converted[p]);
+        free(weights->converted);
+        free(weights->tensors);
+    }
+    free(model->weights);
+    cp_program_close(model->program);
+    free(model);
+}
+
+const cp_program *cp_model_program(const cp_model *model)
+{
+    return model->program;
+}
+
+/* One weight in another width, through double: exact from float32 and bfloat16, rounded once from float64. */
+static void *converted(cp_tensor weight, cp_dtype dtype)
+{
+    enum { BLOCK = 4096 };
+    double block[BLOCK];
+    int64_t count = cp_tensor_count(weight);
+    char *out = malloc((size_t)count * cp_dtype_bytes(dtype));
+    for (int64_t begin = 0; out && begin < count; begin += BLOCK) {
+        size_t n = (size_t)(count - begin < BLOCK ? count - begin : BLOCK);
+        cp_dtype_to_double(block, (const char *)weight.data + (size_t)begin * cp_dtype_bytes(weight.dtype),
+                           weight.dtype, n);
+        cp_dtype_from_double(out + (size_t)begin * cp_dtype_bytes(dtype), dtype, block, n);
+    }
+    return out;
+}
+
+cp_status cp_model_weights(const cp_tensor **out, const cp_model *model, cp_dtype dtype)
+{
+    const cp_program *program = model->program;
+    cp_weights *weights = &model->weights[dtype];
+    if (!weights->tensors) {
+        weights->tensors = calloc((size_t)program->parameter_count, sizeof *weights->tensors);
+        weights->converted = calloc((size_t)program->parameter_count, sizeof *weights->converted);
+    }
+    if (!weights->tensors || !weights->converted)
+        return cp_fail(CP_INTERNAL, "%s: no memory for the weights", model->fixture->path);
+    for (int p = 0; p < program->parameter_count; p++) {
+        if (cp_tensor_given(weights->tensors[p]))
+            continue;
+        cp_tensor weight = cp_fixture_weight(model->fixture, program->parameters[p].name)->tensor;
+        if (weight.dtype != dtype) {
+            weights->converted[p] = converted(weight, dtype);
+            if (!weights->converted[p])
+                return cp_fail(CP_INTERNAL, "%s: no memory for the weights in %s", model->fixture->path,
+                               cp_dtype_name(dtype));
+            weight = cp_tensor_view(weights->converted[p], dtype, weight.dims, weight.extent);
+        }
+        weights->tensors[p] = weight;
+    }
+    *out = weights->tensors;
+    return CP_OK;
+}

@@ -1,0 +1,211 @@
+#include "harness/run/parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+cp_status cp_ranks_open(cp_ranks **out, int P)
+{
+    cp_ranks *ranks = calloc(1, sizeof *ranks);
+    cp_rank *rank = calloc((size_t)P, sizeof *rank);
+    if (!ranks || !rank) {
+        free(ranks);
+        free(rank);
+        return cp_fail(CP_INTERNAL, "no memory for %d ranks", P);
+    }
+    *ranks = (cp_ranks){.P = P, .references = 1, .rank = rank, .bytes = cp_arena_growing()};
+    *out = ranks;
+    return CP_OK;
+}
+
+void cp_ranks_release(cp_ranks *ranks)
+{
+    if (!ranks || --ranks->references > 0)
+        return;
+    for (int r = 0; r < ranks->P; r++)
+        cp_rank_close(&ranks->rank[r]);
+    cp_arena_close(&ranks->bytes);
+    free(ranks->rank);
+    free(ranks);
+}
+
+/* ---- what a rank has -------------------------------------------------------------------------------------------- */
+
+static const char *named(cp_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static const char *named(cp_arena *arena, const char *format, ...)
+{
+    char text[2 * CP_NAME_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    size_t bytes = strlen(text) + 1;
+    return memcpy(cp_arena_take(arena, bytes), text, bytes);
+}
+
+static void add(cp_results *results, const char *name, cp_tensor tensor)
+{
+    results->tensors[results->count++] = (cp_memory_tensor){.name = name, .tensor = tensor};
+}
+
+/* A trace is [B,S,width] whatever the register's view. */
+static void add_trace(cp_results *results, const cp_network *network, cp_arena *arena)
+{
+    for (int r = 0; r < network->program->register_count; r++) {
+        const char *name = network->program->registers[r].name;
+        if (!name[0])
+            continue;
+        add(results, named(arena, "trace/%s", name), network->values[r]);
+        add(results, named(arena, "trace/grad.%s", name), network->gradients[r]);
+    }
+}
+
+static cp_declaration declaration_of(const cp_rank *self, int rank, const cp_model *model,
+                                     const cp_run_options *options)
+{
+    cp_declaration declaration = cp_declaration_whole();
+    declaration.fixture_id = model->fixture->id;
+    declaration.implementation = "cpeq " CPEQ_VERSION;
+    declaration.exchange = cp_exchange_name(options->exchange);
+    declaration.layout = cp_layout_name(options->layout);
+    declaration.cp_size = options->P;
+    declaration.cp_rank = options->P > 1 ? rank : -1;
+    declaration.dtype_declared = true;
+    declaration.compute_dtype = options->dtype;
+    declaration.loss_count = self->plan.loss.targets[rank];
+    declaration.B = self->plan.dump.B;
+    declaration.S = self->plan.dump.S;
+    declaration.token_index = self->plan.dump.token_index;
+    return declaration;
+}
+
+cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const cp_run_options *options)
+{
+    cp_rank *self = &ranks->rank[rank];
+    const cp_program *program = model->program;
+    const cp_network *network = &self->network;
+    cp_arena *arena = &ranks->bytes;
+    size_t most = 4 + (size_t)program->parameter_count + 2 * (size_t)program->register_count;
+    cp_results results = {.tensors = cp_arena_take(arena, most * sizeof *results.tensors),
+                          .declaration = declaration_of(self, rank, model, options)};
+    add(&results, "loss", CP_VIEW(&self->loss, CP_F64, 1));
+    results.tensors[0].scalar = true;
+    add(&results, "token_loss", network->token_loss);
+    add(&results, "logits", network->values[program->logits]);
+    if (cp_tensor_given(self->shard.embeddings))
+        add(&results, "grads/inputs_embeds", network->gradients[program->embed]);
+    if (options->trace)
+        add_trace(&results, network, arena);
+    for (int p = 0; p < program->parameter_count; p++)
+        add(&results, named(arena, "grads/%s", program->parameters[p].name), network->weight_gradients[p]);
+    return results;
+}
+
+/* ---- bringing them to rank 0 ------------------------------------------------------------------------------------ */
+
+/* One tensor of every rank; only the first axes' extents differ between ranks, and rank 0 learns them first. */
+static void gather_tensor(cp_tensor *all, cp_tensor mine, cp_arena *arena, cp_comm *comm)
+{
+    size_t P = (size_t)cp_comm_size(comm);
+    bool root = cp_comm_rank(comm) == 0;
+    size_t extent_bytes = sizeof mine.extent;
+    size_t *bytes = cp_arena_take(arena, P * sizeof *bytes);
+    int64_t *extents = cp_arena_take(arena, P * extent_bytes);
+    for (size_t r = 0; r < P; r++)
+        bytes[r] = extent_bytes;
+    cp_comm_gather(comm, extents, bytes, mine.extent, extent_bytes);
+    size_t total = 0;
+    for (size_t r = 0; root && r < P; r++) {
+        all[r] = cp_tensor_view(NULL, mine.dtype, mine.dims, extents + r * CP_MAX_DIMS);
+        bytes[r] = cp_tensor_bytes(all[r]);
+        total += bytes[r];
+    }
+    char *data = root ? cp_arena_take(arena, total) : NULL;
+    cp_comm_gather(comm, data, bytes, mine.data, cp_tensor_bytes(mine));
+    for (size_t r = 0; root && r < P; r++) {
+        all[r].data = data;
+        data += bytes[r];
+    }
+}
+
+/* Gradients of parameters come after everything else, which is each rank's own. */
+static bool is_replica(const cp_memory_tensor *tensor)
+{
+    return strncmp(tensor->name, "grads/", 6) == 0 && strcmp(tensor->name, "grads/inputs_embeds") != 0;
+}
+
+void cp_results_gather(cp_results *all, const cp_results *mine, cp_ranks *ranks, cp_comm *comm, bool replicas)
+{
+    int P = cp_comm_size(comm);
+    bool root = cp_comm_rank(comm) == 0;
+    cp_arena *arena = &ranks->bytes;
+    cp_tensor *gathered = cp_arena_take(arena, (size_t)P * sizeof *gathered);
+    for (int r = 0; root && r < P; r++) {
+        size_t bytes = (size_t)mine->count * sizeof *mine->tensors;
+        all[r] = *mine;
+        all[r].tensors = memcpy(cp_arena_take(arena, bytes), mine->tensors, bytes);
+        all[r].declaration.cp_rank = P > 1 ? r : -1;
+    }
+    for (int n = 0; n < mine->count; n++) {
+        if (is_replica(&mine->tensors[n]) && !replicas)
+            continue;
+        gather_tensor(gathered, mine->tensors[n].tensor, arena, comm);
+        for (int r = 0; root && r < P; r++)
+            all[r].tensors[n].tensor = gathered[r];
+    }
+    cp_declaration declaration = mine->declaration;
+    cp_tensor index =
+        CP_VIEW((void *)(uintptr_t)declaration.token_index, CP_I64, declaration.B, declaration.S);
+    gather_tensor(gathered, index, arena, comm);
+    cp_tensor *targets = cp_arena_take(arena, (size_t)P * sizeof *targets);
+    gather_tensor(targets, CP_VIEW(&declaration.loss_count, CP_I64, 1), arena, comm);
+    for (int r = 0; root && r < P; r++) {
+        all[r].declaration.S = gathered[r].extent[1];
+        all[r].declaration.token_index = gathered[r].data;
+        all[r].declaration.loss_count = *(const int64_t *)targets[r].data;
+    }
+}
+
+/* ---- as a source ------------------------------------------------------------------------------------------------ */
+
+typedef struct part_state {
+    cp_source source; /* what the caller holds */
+    cp_source *inner;
+    cp_ranks *ranks;
+} part_state;
+
+static cp_status read_part(const cp_source *source, size_t tensor, int64_t first, int64_t count, double *out)
+{
+    const part_state *state = source->state;
+    return state->inner->read(state->inner, tensor, first, count, out);
+}
+
+static void close_part(cp_source *source)
+{
+    part_state *state = source->state;
+    cp_source_close(state->inner);
+    cp_ranks_release(state->ranks);
+    free(state);
+}
+
+cp_status cp_results_source(cp_source **out, const cp_results *results, cp_ranks *ranks)
+{
+    part_state *state = calloc(1, sizeof *state);
+    if (!state)
+        return cp_fail(CP_INTERNAL, "no memory for a run's results");
+    cp_status status = cp_source_memory(&state->inner, "run", &results->declaration, results->tensors,
+                                        (size_t)results->count);
+    if (status != CP_OK) {
+        free(state);
+        return status;
+    }
+    state->source = *state->inner;
+    state->source.read = read_part;
+    state->source.close = close_part;
+    state->source.state = state;
+    state->ranks = ranks;
+    ranks->references++;
+    *out = &state->source;
+    return CP_OK;
+}

@@ -1,0 +1,41 @@
+/* What one rank does in one run, and what it leaves behind. For this room. */
+#ifndef CPEQ_HARNESS_RUN_RANK_H
+#define CPEQ_HARNESS_RUN_RANK_H
+
+#include "harness/run/model.h"
+#include "reference/network.h"
+
+/* A rank's plans: everything that is decided before a number is computed. */
+typedef struct cp_rank_plan {
+    cp_layout layout;
+    cp_tokens tokens;
+    cp_visibility *visibility; /* [masks] */
+    cp_loss_plan loss;
+    cp_reduce_plan reduce;
+    cp_dump_plan dump;
+} cp_rank_plan;
+
+typedef struct cp_rank {
+    cp_arena plans; /* growing */
+    cp_arena arena; /* of the step */
+    cp_rank_plan plan;
+    cp_shard shard;
+    cp_network network;
+    double loss;
+    size_t need; /* bytes of the step, as measured */
+} cp_rank;
+
+/* Makes the plans of `rank` in rank->plans. */
+void cp_rank_plan_make(cp_rank *self, const cp_model *model, const cp_run_options *options, int rank);
+
+/* Measures the step of `rank` with the shape table; self->need is filled. */
+void cp_rank_measure(cp_rank *self, const cp_model *model, const cp_run_options *options, int rank);
+
+/* Plans, measures, opens the arena and runs the step. Collective over `comm`; a rank without memory ends them all. */
+void cp_rank_run(cp_rank *self, const cp_model *model, const cp_run_options *options,
+                 const cp_tensor *weights, cp_comm *comm);
+
+/* Frees what the rank holds; safe for one that never ran. */
+void cp_rank_close(cp_rank *self);
+
+#endif

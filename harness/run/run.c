@@ -1,0 +1,167 @@
+#include "harness/run/run.h"
+
+#include "harness/run/parts.h"
+
+#include <stdlib.h>
+
+/* ---- what can be refused ---------------------------------------------------------------------------------------- */
+
+cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
+{
+    const cp_program *program = model->program;
+    if (options->dtype != CP_F64 && options->dtype != CP_F32)
+        return cp_fail(CP_REFUSED, "the reference computes in float64 and float32, not in %s",
+                       cp_dtype_name(options->dtype));
+    CP_TRY(cp_exchange_check(options->exchange, options->P, program->H, program->K));
+    return cp_decisions_check(&options->decisions, options->exchange, options->P);
+}
+
+/* ---- a run ------------------------------------------------------------------------------------------------------ */
+
+typedef struct run {
+    const cp_model *model;
+    const cp_run_options *options;
+    const cp_tensor *weights;
+    cp_ranks *ranks;
+    cp_results *results; /* [P] */
+    bool replicas;       /* the ranks' own gradients are asked for */
+} run;
+
+static void rank_body(cp_comm *comm, void *context)
+{
+    run *self = context;
+    int rank = cp_comm_rank(comm);
+    cp_rank_run(&self->ranks->rank[rank], self->model, self->options, self->weights, comm);
+    if (self->options->transport == CP_TRANSPORT_MPI) {
+        cp_results mine = cp_results_of(self->ranks, rank, self->model, self->options);
+        cp_results_gather(self->results, &mine, self->ranks, comm, self->replicas);
+    }
+}
+
+static cp_status run_ranks(run *self)
+{
+    const cp_run_options *options = self->options;
+    if (options->transport == CP_TRANSPORT_MPI)
+        return cp_mpi_run(options->P, rank_body, self);
+    CP_TRY(cp_threads_run(options->P, rank_body, self));
+    for (int r = 0; r < options->P; r++)
+        self->results[r] = cp_results_of(self->ranks, r, self->model, options);
+    return CP_OK;
+}
+
+static void agree_body(cp_comm *comm, void *context)
+{
+    cp_status *status = context;
+    *status = cp_comm_agree(comm, *status);
+}
+
+cp_status cp_run_agree(cp_transport transport, cp_status mine)
+{
+    if (transport != CP_TRANSPORT_MPI)
+        return mine;
+    CP_TRY(cp_mpi_run(cp_mpi_size(), agree_body, &mine));
+    return mine;
+}
+
+static bool holds_results(const cp_run_options *options)
+{
+    return options->transport == CP_TRANSPORT_THREADS || cp_mpi_rank() == 0;
+}
+
+static cp_status open_parts(cp_source **parts, const run *self)
+{
+    for (int r = 0; r < self->options->P; r++) {
+        cp_status status = cp_results_source(&parts[r], &self->results[r], self->ranks);
+        if (status != CP_OK) {
+            while (--r >= 0)
+                cp_source_close(parts[r]);
+            return status;
+        }
+    }
+    return CP_OK;
+}
+
+static cp_status run_parts(cp_source **parts, const cp_model *model, const cp_run_options *options,
+                           bool replicas)
+{
+    CP_TRY(cp_run_check(model, options));
+    run self = {.model = model, .options = options, .replicas = replicas};
+    CP_TRY(cp_model_weights(&self.weights, model, options->dtype));
+    CP_TRY(cp_ranks_open(&self.ranks, options->P));
+    self.results = cp_arena_take(&self.ranks->bytes, (size_t)options->P * sizeof *self.results);
+    cp_status status = run_ranks(&self);
+    for (int r = 0; r < options->P; r++)
+        parts[r] = NULL;
+    if (status == CP_OK && holds_results(options))
+        status = open_parts(parts, &self);
+    cp_ranks_release(self.ranks);
+    return cp_run_agree(options->transport, status);
+}
+
+cp_status cp_run_parts(cp_source **parts, const cp_model *model, const cp_run_options *options)
+{
+    return run_parts(parts, model, options, true);
+}
+
+cp_status cp_run_whole(cp_source **out, const cp_model *model, const cp_run_options *options)
+{
+    *out = NULL;
+    cp_source **parts = calloc((size_t)options->P, sizeof *parts);
+    if (!parts)
+        return cp_fail(CP_INTERNAL, "no memory for %d ranks", options->P);
+    cp_status status = run_parts(parts, model, options, false);
+    if (status == CP_OK && parts[0])
+        status =
+            cp_source_join(out, parts, (size_t)options->P, model->fixture->batch.B, model->fixture->batch.T);
+    free(parts);
+    return cp_run_agree(options->transport, status);
+}
+
+/* ---- plans without a run ---------------------------------------------------------------------------------------- */
+
+cp_status cp_run_measure(cp_run_memory *memory, const cp_model *model, const cp_run_options *options,
+                         int rank)
+{
+    CP_TRY(cp_run_check(model, options));
+    cp_rank self = {0};
+    cp_rank_plan_make(&self, model, options, rank);
+    cp_rank_measure(&self, model, options, rank);
+    *memory = (cp_run_memory){.step = self.need};
+    for (int p = 0; p < model->program->parameter_count; p++) {
+        const cp_parameter *parameter = &model->program->parameters[p];
+        memory->weights +=
+            cp_tensor_bytes(cp_tensor_view(NULL, options->dtype, parameter->dims, parameter->extent));
+    }
+    cp_rank_close(&self);
+    return CP_OK;
+}
+
+cp_status cp_run_mask(const cp_model *model, const cp_run_options *options, int64_t layer, uint8_t *out)
+{
+    CP_TRY(cp_run_check(model, options));
+    const cp_batch *batch = &model->fixture->batch;
+    int mask = model->program->layer_mask[layer];
+    for (int rank = 0; rank < options->P; rank++) {
+        cp_rank self = {0};
+        cp_rank_plan_make(&self, model, options, rank);
+        const cp_tokens *tokens = &self.plan.tokens;
+        for (int64_t b = 0; b < batch->B; b++)
+            for (int64_t i = 0; i < tokens->T; i++)
+                for (int64_t j = 0; self.plan.layout.owner[b * tokens->T + i] == rank && j < tokens->T; j++) {
+                    int64_t query = tokens->home[b * tokens->T + i];
+                    int64_t key = tokens->home[b * tokens->T + j];
+                    if (query >= 0 && key >= 0)
+                        out[(b * batch->T + query) * batch->T + key] =
+                            cp_visible(&self.plan.visibility[mask], b, i, j);
+                }
+        cp_rank_close(&self);
+    }
+    return CP_OK;
+}
+
+void cp_model_mask(const cp_model *model, int64_t layer, uint8_t *out)
+{
+    cp_run_options unsharded = {.P = 1, .dtype = CP_F64};
+    cp_status status = cp_run_mask(model, &unsharded, layer, out);
+    cp_check(status == CP_OK, "%s", cp_error());
+}
