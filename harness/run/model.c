@@ -45,7 +45,8 @@ static cp_status check_batch(const cp_model *model)
 
 static cp_status open_program(cp_model *model)
 {
-    char where[CP_RESULT_SENTENCE];
+    enum { WHERE_BYTES = 512 };
+    char where[WHERE_BYTES];
     snprintf(where, sizeof where, "%s: /config", model->fixture->path);
     if (!model->fixture->config)
         return cp_fail(CP_BAD_INPUT, "%s: missing, a run needs the configuration", where);

@@ -2,6 +2,7 @@
 #ifndef CPEQ_HARNESS_RUN_RANK_H
 #define CPEQ_HARNESS_RUN_RANK_H
 
+#include "harness/parallel/shard.h"
 #include "harness/run/model.h"
 #include "reference/network.h"
 

@@ -5,21 +5,10 @@
 #include "harness/judge/diff.h"
 #include "harness/run/run.h"
 
-typedef enum cp_trial_outcome {
-    CP_TRIAL_JUDGED, /* `result` holds the verdict; close it */
-    CP_TRIAL_REFUSED /* `sentence` says why this combination means nothing or is not known */
-} cp_trial_outcome;
-
-typedef struct cp_trial {
-    cp_trial_outcome outcome;
-    char sentence[CP_RESULT_SENTENCE];
-    cp_result result;
-} cp_trial;
-
-/* Any failure but a refusal is the status. Collective under MPI; the trial is filled on process 0 alone (`outcome` on
- * all). */
-cp_status cp_trial_run(cp_trial *trial, const cp_model *model, const cp_fixture *fixture,
+/* CP_REFUSED: this combination means nothing or is not known, and cp_error() says why; any other failure is one of the
+ * outside world. Else the verdict is in `result`; close it with cp_result_close (also after a failure). Collective
+ * under MPI: the status is the same on every process, the result is filled on process 0 and zeroed elsewhere. */
+cp_status cp_trial_run(cp_result *result, const cp_model *model, const cp_fixture *fixture,
                        const cp_run_options *options, const cp_diff_options *diff);
-void cp_trial_close(cp_trial *trial);
 
 #endif
