@@ -8,30 +8,36 @@
 
 typedef struct cp_weight {
     const char *name; /* the framework's */
-    const char *tied; /* newline-separated other names of the same tensor, with a final newline, or "" */
+    const char *tied; /* other names of the same tensor */
     const char *role; /* "", "buffer" or "frozen": the last two have no gradient */
     cp_tensor tensor; /* as stored: float64, float32 or bfloat16, contiguous, native byte order */
 } cp_weight;
 
+/* Lists of names are one string, a newline behind each name; "" where there is none. */
 typedef struct cp_fixture cp_fixture;
 struct cp_fixture {
     const char *path;
-    const char *id;       /* 64 hexadecimal digits, checked against the contents */
-    const char *producer; /* "" where the file says nothing */
-    const char *config_text;
+    const char *id;          /* 64 hexadecimal digits, checked against the contents */
+    const char *producer;    /* "" where the file says nothing */
+    const char *config_text; /* "" and NULL where the file has none */
     const cp_json *config;
     size_t weight_count;
-    const cp_weight *weights;  /* sorted by name */
-    cp_batch batch;            /* whole, NOT yet checked with cp_batch_check (that needs the vocabulary) */
-    const char *order;         /* newline-separated names of all tensors in execution order, or "" */
-    const char *truth;         /* /expected's `source`, as the file has it */
-    const char *precision;     /* /expected's `precision` */
-    cp_source *expected;       /* loss, token_loss, logits, grads/…, trace/…; label = path */
+    const cp_weight *weights; /* sorted by name */
+    cp_batch batch;           /* whole, NOT yet checked with cp_batch_check (that needs the vocabulary) */
+    cp_dtype embeds_dtype;    /* how inputs_embeds is stored: float64 (0), float32 or bfloat16 */
+    cp_dtype items_dtype;     /* how num_items_in_batch is stored: float64 (0), float32, int64 or int32 */
+    const char *order;        /* names of all tensors in execution order */
+    const char *truth;        /* /expected's `source`, as the file has it */
+    const char *precision;    /* /expected's `precision` */
+    cp_source *expected; /* loss, token_loss, logits, grads/…, trace/…; label = path. Empty where the file
+                                * has no /expected: it gives a batch to the comparison of two dumps */
+    void *state;         /* of an opened fixture; NULL in one that was built */
 };
 
 /* Reads all but the expectations, which are read as they are asked for. CP_BAD_INPUT names file and object: not HDF5,
  * truncated, another kind or version, an id that does not fit the contents, a wrong type or shape (of /batch, of
- * /expected/loss, …), external or cyclic links, a non-finite expectation (found when it is read). */
+ * /expected/loss, …), a gradient of a trainable weight that is not there, external or cyclic links, a non-finite
+ * expectation (found when it is read). CP_REFUSED for a member of /batch that this version does not read. */
 cp_status cp_fixture_open(cp_fixture **out, const char *path);
 void cp_fixture_close(cp_fixture *fixture); /* NULL is allowed */
 
@@ -47,7 +53,8 @@ cp_status cp_file_kind(char kind[CP_KIND_TEXT], const char *path);
 
 /* Writes a whole fixture beside `path` and renames it when it is complete; the same content gives the same bytes.
  * The id is computed. Uses path's directory; stale temporaries of dead processes are swept. Fields of `fixture` that
- * are derived (path, id, config) are ignored. */
+ * are derived (path, id, config) are ignored, NULL strings count as "". What a cp_fixture does not hold (masks, other
+ * attributes of an opened file) is not written. */
 cp_status cp_fixture_write(const char *path, const cp_fixture *fixture);
 
 /* sha256 over configuration, weights and batch as the file-format document says. */

@@ -40,6 +40,15 @@ typedef struct cp_declaration {
     const int64_t *batch_index; /* [B]: global row; NULL: all, in order */
 } cp_declaration;
 
+/* The defaults of the format: whole, float64 not declared, a global loss, reduced gradients, nothing said. */
+cp_declaration cp_declaration_whole(void);
+
+/* "global", "partial", … as files say it; and back, false where there is no such word. */
+const char *cp_loss_kind_name(cp_loss_kind kind);
+const char *cp_gradient_kind_name(cp_gradient_kind kind);
+bool cp_loss_kind_named(cp_loss_kind *kind, const char *name);
+bool cp_gradient_kind_named(cp_gradient_kind *kind, const char *name);
+
 typedef struct cp_source_tensor {
     const char *name;
     cp_dtype dtype; /* as stored */
@@ -53,6 +62,7 @@ struct cp_source {
     cp_declaration declaration;
     size_t count;
     const cp_source_tensor *tensors; /* sorted by name */
+    const char *notes; /* sentences for the verdict, a newline behind each; NULL or "": none */
 
     /* `count` elements of a tensor from the `first` on, in global row-major order, as double. */
     cp_status (*read)(const cp_source *source, size_t tensor, int64_t first, int64_t count, double *out);
@@ -69,7 +79,7 @@ cp_status cp_source_read_all(const cp_source *source, size_t tensor, double *out
 
 /* ---- in memory --------------------------------------------------------------------------------------------------
  * A source over tensors that somebody else owns and that outlive it (contiguous, float64, float32 or bfloat16). Names
- * and label are copied; the declaration's strings and arrays are borrowed. A scalar is given as one element with
+ * and label are copied; the declaration's strings and arrays are borrowed (NULL strings become ""). A scalar is given as one element with
  * `scalar` true. */
 typedef struct cp_memory_tensor {
     const char *name;
@@ -92,7 +102,13 @@ cp_status cp_source_memory(cp_source **out, const char *label, const cp_declarat
  * part passes through (its token_index, grad_scale and loss_kind honoured too). */
 cp_status cp_source_join(cp_source **out, cp_source **parts, size_t count, int64_t B, int64_t T);
 
-/* Largest relative Frobenius difference between the ranks' replicas of a reduced gradient; 0 for anything else. */
+/* What the ranks' sum of token losses is divided by, where loss_kind is partial_sum or local_mean: the fixture's number
+ * of targets, or its num_items_in_batch. Without this call it is the sum of the ranks' loss_count, and where that is
+ * not declared reading "loss" is CP_INCOMPARABLE. */
+void cp_join_divide(cp_source *joined, double count);
+
+/* Largest relative Frobenius difference between the ranks' replicas of a reduced gradient or of a global loss (infinite
+ * where one of them is not finite); 0 for anything else. */
 cp_status cp_join_replicas(const cp_source *joined, size_t tensor, double *difference);
 
 #endif

@@ -1,0 +1,543 @@
+#include "harness/files/join_places.h"
+#include "harness/files/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 1 << 13 }; /* elements of one part that are in memory at a time */
+
+typedef enum rule {
+    RULE_LOSS,     /* as loss_kind says */
+    RULE_ROWS,     /* placed by token_index */
+    RULE_GRADIENT, /* as gradients says */
+    RULE_NONE      /* only a whole dump can have it */
+} rule;
+
+typedef struct joined {
+    cp_source source;
+    cp_pool pool;
+    cp_source **parts; /* owned, by rank */
+    size_t count;
+    int64_t B, T;
+    const cp_place *places; /* NULL: one whole part, in order */
+    cp_source_tensor *tensors;
+    int64_t *index; /* [tensor][part]: where the part has it; -1: declared absent */
+    double divisor; /* of a summed loss; 0: not known */
+    double *block;  /* [BLOCK] */
+} joined;
+
+static rule rule_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        rule rule;
+    } table[] = {{"loss", RULE_LOSS},
+                 {"token_loss", RULE_ROWS},
+                 {"logits", RULE_ROWS},
+                 {"grads/inputs_embeds", RULE_ROWS}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(name, table[i].name) == 0)
+            return table[i].rule;
+    if (strncmp(name, "trace/", 6) == 0)
+        return RULE_ROWS;
+    return strncmp(name, "grads/", 6) == 0 ? RULE_GRADIENT : RULE_NONE;
+}
+
+/* A loss scale is in everything that went backward. */
+static bool is_scaled(const char *name)
+{
+    return strncmp(name, "grads/", 6) == 0 || strncmp(name, "trace/grad.", 11) == 0;
+}
+
+/* ---- do the parts belong together? ------------------------------------------------------------------------------- */
+
+static int compare_ranks(const void *a, const void *b)
+{
+    cp_source *const *left = a, *const *right = b;
+    return ((*left)->declaration.cp_rank > (*right)->declaration.cp_rank) -
+           ((*left)->declaration.cp_rank < (*right)->declaration.cp_rank);
+}
+
+static cp_status check_ranks(cp_source **parts, size_t count)
+{
+    qsort(parts, count, sizeof *parts, compare_ranks);
+    if (parts[0]->declaration.cp_rank < 0)
+        return count == 1 ? CP_OK
+                          : cp_fail(CP_INCOMPARABLE, "%s: a whole dump, expected one rank's, beside %s",
+                                    parts[0]->label, parts[1]->label);
+    for (size_t i = 0; i < count; i++) {
+        const cp_declaration *said = &parts[i]->declaration;
+        if (i > 0 && said->cp_rank == parts[i - 1]->declaration.cp_rank)
+            return cp_fail(CP_INCOMPARABLE, "%s: rank %d, which %s is too", parts[i]->label, said->cp_rank,
+                           parts[i - 1]->label);
+        if (said->cp_size != parts[0]->declaration.cp_size)
+            return cp_fail(CP_INCOMPARABLE, "%s: cp_size %d, expected %d as in %s", parts[i]->label,
+                           said->cp_size, parts[0]->declaration.cp_size, parts[0]->label);
+        if (said->cp_rank != (int)i)
+            return cp_fail(CP_INCOMPARABLE, "%s: rank %zu of %d is missing", parts[0]->label, i,
+                           said->cp_size);
+        if (!said->token_index)
+            return cp_fail(CP_INCOMPARABLE, "%s: /token_index: expected in a dump of one rank, found nothing",
+                           parts[i]->label);
+    }
+    if ((int)count != parts[0]->declaration.cp_size)
+        return cp_fail(CP_INCOMPARABLE, "%s: rank %zu of %d is missing", parts[0]->label, count,
+                       parts[0]->declaration.cp_size);
+    return CP_OK;
+}
+
+static cp_status check_same_run(cp_source *const *parts, size_t count)
+{
+    const cp_declaration *first = &parts[0]->declaration;
+    for (size_t i = 1; i < count; i++) {
+        const cp_declaration *said = &parts[i]->declaration;
+        const struct {
+            const char *what, *found, *expected;
+        } words[] = {
+            {"fixture_id", said->fixture_id, first->fixture_id},
+            {"layout", said->layout, first->layout},
+            {"exchange", said->exchange, first->exchange},
+            {"compute_dtype", cp_dtype_name(said->compute_dtype), cp_dtype_name(first->compute_dtype)},
+            {"loss_kind", cp_loss_kind_name(said->loss_kind), cp_loss_kind_name(first->loss_kind)},
+            {"gradients", cp_gradient_kind_name(said->gradients), cp_gradient_kind_name(first->gradients)},
+            {"islands", said->islands ? "float32" : "none", first->islands ? "float32" : "none"},
+        };
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+            if (strcmp(words[w].found, words[w].expected) != 0)
+                return cp_fail(CP_INCOMPARABLE, "%s: %s %s, expected %s as in %s", parts[i]->label,
+                               words[w].what, words[w].found, words[w].expected, parts[0]->label);
+        if (said->grad_scale != first->grad_scale)
+            return cp_fail(CP_INCOMPARABLE, "%s: grad_scale %g, expected %g as in %s", parts[i]->label,
+                           said->grad_scale, first->grad_scale, parts[0]->label);
+    }
+    return CP_OK;
+}
+
+/* ---- the tensors ------------------------------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The union of all parts' names, sorted. */
+static cp_status collect_names(joined *j, const char ***names, size_t *count)
+{
+    size_t room = 0;
+    for (size_t p = 0; p < j->count; p++)
+        room += j->parts[p]->count;
+    void *memory;
+    CP_TRY(cp_pool_take(&j->pool, &memory, room, sizeof(char *)));
+    const char **all = *names = memory;
+    size_t used = 0;
+    for (size_t p = 0; p < j->count; p++)
+        for (size_t t = 0; t < j->parts[p]->count; t++)
+            all[used++] = j->parts[p]->tensors[t].name;
+    qsort(all, used, sizeof *all, compare_names);
+    *count = 0;
+    for (size_t i = 0; i < used; i++)
+        if (*count == 0 || strcmp(all[*count - 1], all[i]) != 0)
+            all[(*count)++] = all[i];
+    return CP_OK;
+}
+
+/* A rank whose gradient is None adds nothing to a sum; among replicas it contradicts the others. */
+static cp_status check_lacking(const joined *j, const cp_source *part, const cp_source *other,
+                               const char *name)
+{
+    bool declared = rule_of(name) == RULE_GRADIENT && cp_lines_have(part->declaration.grad_absent, name + 6);
+    if (declared && part->declaration.gradients != CP_GRADIENTS_REDUCED)
+        return CP_OK;
+    return cp_fail(CP_INCOMPARABLE, "%s: /%s: expected as in %s, found %s", part->label, name,
+                   other ? other->label : j->parts[0]->label,
+                   declared ? "it in grad_absent of a rank with reduced gradients" : "nothing");
+}
+
+static cp_status check_shape(const joined *j, const cp_source *part, const cp_source_tensor *tensor)
+{
+    if (rule_of(tensor->name) != RULE_ROWS || !j->places)
+        return CP_OK;
+    const cp_declaration *said = &part->declaration;
+    if (tensor->dims >= 2 && tensor->extent[0] == said->B && tensor->extent[1] == said->S)
+        return CP_OK;
+    char found[CP_SHAPE_TEXT];
+    return cp_fail(CP_INCOMPARABLE, "%s: /%s: shape %s, expected [%" PRId64 ",%" PRId64 ",…] as token_index",
+                   part->label, tensor->name, cp_shape_text(found, tensor->dims, tensor->extent), said->B,
+                   said->S);
+}
+
+/* Two parts' pieces of one tensor: rows may be of different numbers, all else is equal. */
+static cp_status check_pieces(const cp_source *part, const cp_source_tensor *found, const cp_source *first,
+                              const cp_source_tensor *expected)
+{
+    int skipped = rule_of(found->name) == RULE_ROWS ? 2 : 0;
+    bool same = found->dims == expected->dims;
+    for (int axis = skipped; same && axis < found->dims; axis++)
+        same = found->extent[axis] == expected->extent[axis];
+    char text[CP_SHAPE_TEXT], wanted[CP_SHAPE_TEXT];
+    if (!same)
+        return cp_fail(CP_INCOMPARABLE, "%s: /%s: shape %s, which does not go with %s in %s", part->label,
+                       found->name, cp_shape_text(text, found->dims, found->extent),
+                       cp_shape_text(wanted, expected->dims, expected->extent), first->label);
+    if (found->dtype != expected->dtype)
+        return cp_fail(CP_INCOMPARABLE, "%s: /%s: stored as %s, expected %s as in %s", part->label,
+                       found->name, cp_dtype_name(found->dtype), cp_dtype_name(expected->dtype),
+                       first->label);
+    return CP_OK;
+}
+
+static cp_status join_tensor(joined *j, cp_source_tensor *out, int64_t *index, const char *name)
+{
+    const cp_source *owner = NULL;
+    for (size_t p = 0; p < j->count; p++) {
+        const cp_source *part = j->parts[p];
+        index[p] = cp_source_find(part, name);
+        if (index[p] < 0)
+            continue;
+        const cp_source_tensor *piece = &part->tensors[index[p]];
+        CP_TRY(check_shape(j, part, piece));
+        if (owner) {
+            CP_TRY(check_pieces(part, piece, owner, out));
+        } else {
+            owner = part;
+            *out = *piece;
+        }
+    }
+    for (size_t p = 0; p < j->count; p++)
+        if (index[p] < 0)
+            CP_TRY(check_lacking(j, j->parts[p], owner, name));
+    if (rule_of(name) == RULE_NONE && j->count > 1)
+        return cp_fail(CP_INCOMPARABLE, "%s: /%s: no rule says how the ranks' values make one", owner->label,
+                       name);
+    if (rule_of(name) == RULE_ROWS && j->places) {
+        out->extent[0] = j->B;
+        out->extent[1] = j->T;
+    }
+    return cp_pool_text(&j->pool, &out->name, name);
+}
+
+static cp_status join_tensors(joined *j)
+{
+    const char **names;
+    size_t count;
+    void *tensors, *index;
+    CP_TRY(collect_names(j, &names, &count));
+    CP_TRY(cp_pool_take(&j->pool, &tensors, count, sizeof *j->tensors));
+    CP_TRY(cp_pool_take(&j->pool, &index, count * j->count, sizeof *j->index));
+    j->tensors = tensors;
+    j->index = index;
+    for (size_t t = 0; t < count; t++)
+        CP_TRY(join_tensor(j, &j->tensors[t], j->index + t * j->count, names[t]));
+    j->source.tensors = j->tensors;
+    j->source.count = count;
+    return CP_OK;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static const int64_t *index_of(const joined *j, size_t tensor)
+{
+    return j->index + tensor * j->count;
+}
+
+static cp_status read_part(const joined *j, size_t part, size_t tensor, int64_t first, int64_t count,
+                           double *out)
+{
+    const cp_source *source = j->parts[part];
+    return source->read(source, (size_t)index_of(j, tensor)[part], first, count, out);
+}
+
+static void scale(double *out, int64_t count, double factor)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] /= factor;
+}
+
+/* Neighbouring tokens that are neighbours in their part too are read at once. */
+static cp_status read_rows(const joined *j, size_t tensor, int64_t first, int64_t count, double *out)
+{
+    const cp_source_tensor *t = &j->tensors[tensor];
+    int64_t inner = 1;
+    for (int axis = 2; axis < t->dims; axis++)
+        inner *= t->extent[axis];
+    while (count > 0) {
+        int64_t token = first / inner, within = first % inner;
+        cp_place place = j->places[token];
+        int64_t run = inner - within;
+        for (int64_t next = 1; run < count && token + next < j->B * j->T; next++) {
+            cp_place follower = j->places[token + next];
+            if (follower.part != place.part || follower.row != place.row + next)
+                break;
+            run += inner;
+        }
+        run = run < count ? run : count;
+        CP_TRY(read_part(j, (size_t)place.part, tensor, place.row * inner + within, run, out));
+        first += run;
+        count -= run;
+        out += run;
+    }
+    return CP_OK;
+}
+
+/* Σ over the ranks, in rank order, in double. */
+static cp_status read_sum(const joined *j, size_t tensor, int64_t first, int64_t count, double *out)
+{
+    bool started = false;
+    for (size_t p = 0; p < j->count; p++) {
+        if (index_of(j, tensor)[p] < 0)
+            continue;
+        if (!started) {
+            CP_TRY(read_part(j, p, tensor, first, count, out));
+            started = true;
+            continue;
+        }
+        for (int64_t done = 0; done < count;) {
+            int64_t n = count - done < BLOCK ? count - done : BLOCK;
+            CP_TRY(read_part(j, p, tensor, first + done, n, j->block));
+            for (int64_t i = 0; i < n; i++)
+                out[done + i] += j->block[i];
+            done += n;
+        }
+    }
+    return CP_OK;
+}
+
+static cp_status read_gradient(const joined *j, size_t tensor, int64_t first, int64_t count, double *out)
+{
+    cp_gradient_kind kind = j->parts[0]->declaration.gradients;
+    if (kind == CP_GRADIENTS_REDUCED)
+        return read_part(j, 0, tensor, first, count, out);
+    CP_TRY(read_sum(j, tensor, first, count, out));
+    if (kind == CP_GRADIENTS_MEAN)
+        scale(out, count, (double)j->count);
+    return CP_OK;
+}
+
+static cp_status divide_loss(const joined *j, double *loss)
+{
+    const cp_declaration *said = &j->parts[0]->declaration;
+    if (!(j->divisor > 0))
+        return cp_fail(
+            CP_INCOMPARABLE,
+            "%s: /loss: loss_kind %s, but neither loss_count nor a fixture says how many targets there are",
+            j->source.label, cp_loss_kind_name(said->loss_kind));
+    *loss /= j->divisor;
+    return CP_OK;
+}
+
+static cp_status read_loss(const joined *j, size_t tensor, int64_t first, int64_t count, double *out)
+{
+    cp_loss_kind kind = j->parts[0]->declaration.loss_kind;
+    if (kind == CP_LOSS_GLOBAL)
+        return read_part(j, 0, tensor, first, count, out);
+    if (kind != CP_LOSS_LOCAL_MEAN)
+        CP_TRY(read_sum(j, tensor, first, count, out));
+    else {
+        *out = 0;
+        for (size_t p = 0; p < j->count; p++) {
+            double mean, targets = (double)j->parts[p]->declaration.loss_count;
+            CP_TRY(read_part(j, p, tensor, 0, 1, &mean));
+            *out += targets > 0 ? mean * targets : 0; /* a mean over nothing is no number */
+        }
+    }
+    return kind == CP_LOSS_SHARE ? CP_OK : divide_loss(j, out);
+}
+
+static cp_status read_joined(const cp_source *source, size_t tensor, int64_t first, int64_t count,
+                             double *out)
+{
+    const joined *j = source->state;
+    const char *name = source->tensors[tensor].name;
+    if (count == 0)
+        return CP_OK;
+    switch (rule_of(name)) {
+    case RULE_LOSS:
+        CP_TRY(source->tensors[tensor].dims == 0 ? read_loss(j, tensor, first, count, out)
+                                                 : read_part(j, 0, tensor, first, count, out));
+        break;
+    case RULE_ROWS:
+        CP_TRY(j->places ? read_rows(j, tensor, first, count, out)
+                         : read_part(j, 0, tensor, first, count, out));
+        break;
+    case RULE_GRADIENT: CP_TRY(read_gradient(j, tensor, first, count, out)); break;
+    case RULE_NONE: CP_TRY(read_part(j, 0, tensor, first, count, out)); break;
+    }
+    double factor = j->parts[0]->declaration.grad_scale;
+    if (is_scaled(name) && factor != 1)
+        scale(out, count, factor);
+    return CP_OK;
+}
+
+void cp_join_divide(cp_source *source, double count)
+{
+    cp_check(source->read == read_joined, "%s is not joined", source->label);
+    ((joined *)source->state)->divisor = count;
+}
+
+/* ---- replicas ---------------------------------------------------------------------------------------------------- */
+
+static cp_status compare_replica(const joined *j, size_t tensor, size_t part, double *difference)
+{
+    const cp_source_tensor *t = &j->tensors[tensor];
+    int64_t count = 1;
+    for (int axis = 0; axis < t->dims; axis++)
+        count *= t->extent[axis];
+    double first[256], squares = 0, reference = 0;
+    enum { STEP = sizeof first / sizeof *first };
+    for (int64_t done = 0; done < count; done += STEP) {
+        int64_t n = count - done < STEP ? count - done : STEP;
+        CP_TRY(read_part(j, 0, tensor, done, n, first));
+        CP_TRY(read_part(j, part, tensor, done, n, j->block));
+        for (int64_t i = 0; i < n; i++) {
+            squares += (j->block[i] - first[i]) * (j->block[i] - first[i]);
+            reference += first[i] * first[i];
+        }
+    }
+    double relative = squares == 0 ? 0 : sqrt(squares / reference);
+    *difference = isfinite(squares) && isfinite(reference) ? relative : INFINITY;
+    return CP_OK;
+}
+
+cp_status cp_join_replicas(const cp_source *source, size_t tensor, double *difference)
+{
+    *difference = 0;
+    if (source->read != read_joined)
+        return CP_OK;
+    const joined *j = source->state;
+    const cp_declaration *said = &j->parts[0]->declaration;
+    rule how = rule_of(source->tensors[tensor].name);
+    bool replicated = (how == RULE_GRADIENT && said->gradients == CP_GRADIENTS_REDUCED) ||
+                      (how == RULE_LOSS && said->loss_kind == CP_LOSS_GLOBAL);
+    for (size_t p = 1; replicated && p < j->count; p++) {
+        double one;
+        CP_TRY(compare_replica(j, tensor, p, &one));
+        *difference = one > *difference ? one : *difference;
+    }
+    return CP_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void close_joined(cp_source *source)
+{
+    joined *j = source->state;
+    for (size_t p = 0; p < j->count; p++)
+        cp_source_close(j->parts[p]);
+    cp_pool_close(&j->pool);
+    free(j);
+}
+
+/* Lines that are in the lists of all parts (grad_absent), or in any (notes). */
+static cp_status merge_lines(joined *j, const char **out, const char *(*lines_of)(const cp_source *),
+                             bool in_all)
+{
+    size_t sources = in_all ? 1 : j->count;
+    size_t room = 1;
+    for (size_t p = 0; p < sources; p++)
+        room += strlen(lines_of(j->parts[p])) + 1;
+    void *memory;
+    CP_TRY(cp_pool_take(&j->pool, &memory, room, 1));
+    char *end = memory;
+    *out = memory;
+    char line[CP_NAME_BYTES];
+    for (size_t p = 0; p < sources; p++) {
+        for (const char *cursor = lines_of(j->parts[p]); cp_lines_next(&cursor, line);) {
+            bool wanted = in_all || !cp_lines_have(*out, line);
+            for (size_t other = 1; in_all && other < j->count; other++)
+                wanted &= cp_lines_have(lines_of(j->parts[other]), line);
+            if (wanted)
+                end += sprintf(end, "%s\n", line);
+        }
+    }
+    return CP_OK;
+}
+
+static const char *absent_of(const cp_source *part)
+{
+    return part->declaration.grad_absent;
+}
+
+static const char *notes_of(const cp_source *part)
+{
+    return part->notes ? part->notes : "";
+}
+
+static cp_status describe(joined *j)
+{
+    cp_source *source = &j->source;
+    source->declaration = j->parts[0]->declaration;
+    cp_declaration *said = &source->declaration;
+    said->cp_rank = -1;
+    said->token_index = said->batch_index = NULL;
+    said->B = j->B;
+    said->S = j->T;
+    said->loss_kind = CP_LOSS_GLOBAL;
+    said->loss_count = -1;
+    said->gradients = CP_GRADIENTS_REDUCED;
+    said->grad_scale = 1;
+    bool counted = true;
+    int64_t targets = 0;
+    for (size_t p = 0; p < j->count; p++) {
+        counted &= j->parts[p]->declaration.loss_count >= 0;
+        targets += j->parts[p]->declaration.loss_count;
+    }
+    if (counted) {
+        said->loss_count = targets;
+        j->divisor = (double)targets;
+    }
+    CP_TRY(merge_lines(j, &said->grad_absent, absent_of, true));
+    CP_TRY(merge_lines(j, &source->notes, notes_of, false));
+    const char *label = j->parts[0]->label;
+    return j->count == 1 ? cp_pool_text(&j->pool, &source->label, label)
+                         : cp_pool_format(&j->pool, &source->label, "%s … (%zu ranks)", label, j->count);
+}
+
+static cp_status join(joined *j)
+{
+    if (j->count == 0)
+        return cp_fail(CP_INCOMPARABLE, "no dump is given");
+    CP_TRY(check_ranks(j->parts, j->count));
+    CP_TRY(check_same_run(j->parts, j->count));
+    if (j->parts[0]->declaration.token_index)
+        CP_TRY(cp_join_places(&j->pool, &j->places, &j->B, &j->T, j->parts, j->count));
+    void *block;
+    CP_TRY(cp_pool_take(&j->pool, &block, BLOCK, sizeof *j->block));
+    j->block = block;
+    CP_TRY(describe(j));
+    return join_tensors(j);
+}
+
+cp_status cp_source_join(cp_source **out, cp_source **parts, size_t count, int64_t B, int64_t T)
+{
+    *out = NULL;
+    cp_status status;
+    joined *j = calloc(1, sizeof *j);
+    void *owned = NULL;
+    if (!j)
+        status = cp_fail(CP_INTERNAL, "no memory to join %zu dumps", count);
+    else
+        status = cp_pool_take(&j->pool, &owned, count, sizeof *parts);
+    if (status != CP_OK) {
+        for (size_t p = 0; p < count; p++)
+            cp_source_close(parts[p]);
+        free(j);
+        return status;
+    }
+    j->source = (cp_source){.read = read_joined, .close = close_joined, .state = j};
+    j->parts = owned;
+    j->count = count;
+    j->B = B;
+    j->T = T;
+    for (size_t p = 0; p < count; p++)
+        j->parts[p] = parts[p];
+    status = join(j);
+    if (status != CP_OK) {
+        close_joined(&j->source);
+        return status;
+    }
+    *out = &j->source;
+    return CP_OK;
+}

@@ -1,0 +1,18 @@
+/* Where each global token of a batch lies in the parts of a join. */
+#ifndef CPEQ_HARNESS_FILES_JOIN_PLACES_H
+#define CPEQ_HARNESS_FILES_JOIN_PLACES_H
+
+#include "harness/files/pool.h"
+#include "harness/files/source.h"
+
+typedef struct cp_place {
+    int32_t part;
+    int64_t row; /* b · S + s in that part */
+} cp_place;
+
+/* places[b · T + t] for all tokens of the batch. B and T that are 0 are set to what the parts reach. CP_INCOMPARABLE:
+ * a token index outside [-1, T), a row outside [0, B), a token that two positions give or that none does. */
+cp_status cp_join_places(cp_pool *pool, const cp_place **places, int64_t *B, int64_t *T,
+                         cp_source *const *parts, size_t count);
+
+#endif

@@ -1,0 +1,151 @@
+#include "harness/files/results.h"
+
+#include "harness/files/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 1 << 13 }; /* elements that are converted at a time */
+
+static const char *const groups[] = {"grads", "trace"};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static cp_status check_finite(const cp_results *results, size_t tensor, int64_t first, int64_t count,
+                              const double *values)
+{
+    int64_t bad = 0;
+    while (bad < count && isfinite(values[bad]))
+        bad++;
+    if (bad == count)
+        return CP_OK;
+    const cp_source_tensor *t = &results->tensors[tensor];
+    int64_t index[CP_MAX_DIMS] = {0};
+    int64_t rest = first + bad;
+    for (int axis = t->dims - 1; axis >= 0; axis--) {
+        index[axis] = rest % t->extent[axis];
+        rest /= t->extent[axis];
+    }
+    char place[CP_SHAPE_TEXT];
+    return cp_fail(CP_BAD_INPUT, "%s: %s: expected finite numbers, found %g at %s", cp_h5_path(results->file),
+                   results->paths[tensor], values[bad], cp_shape_text(place, t->dims, index));
+}
+
+static cp_status read_results(const cp_source *source, size_t tensor, int64_t first, int64_t count,
+                              double *out)
+{
+    const cp_results *results = source->state;
+    const char *path = results->paths[tensor];
+    cp_dtype dtype = results->tensors[tensor].dtype;
+    double block[BLOCK / 2]; /* holds BLOCK of the narrower types */
+    if (dtype == CP_F64)
+        CP_TRY(cp_h5_read(results->file, path, first, count, out));
+    for (int64_t done = 0; dtype != CP_F64 && done < count;) {
+        int64_t n = count - done < BLOCK ? count - done : BLOCK;
+        CP_TRY(cp_h5_read(results->file, path, first + done, n, block));
+        cp_dtype_to_double(out + done, block, dtype, (size_t)n);
+        done += n;
+    }
+    return results->finite ? check_finite(results, tensor, first, count, out) : CP_OK;
+}
+
+/* ---- listing ----------------------------------------------------------------------------------------------------- */
+
+typedef struct group {
+    const char *path, *prefix; /* "/expected/grads", "grads/" */
+    const cp_h5_member *members;
+    size_t count;
+} group;
+
+static cp_status add_result(cp_results *results, cp_pool *pool, const group *from, const char *name)
+{
+    size_t at = results->source.count++;
+    cp_source_tensor *tensor = &results->tensors[at];
+    CP_TRY(cp_pool_format(pool, &tensor->name, "%s%s", from->prefix, name));
+    CP_TRY(cp_pool_format(pool, &results->paths[at], "%s/%s", from->path, name));
+    cp_h5_array array;
+    CP_TRY(cp_h5_describe(results->file, results->paths[at], &array));
+    if (!cp_dtype_is_float(array.dtype))
+        return cp_fail(CP_BAD_INPUT, "%s: %s: expected floating-point numbers, found %s",
+                       cp_h5_path(results->file), results->paths[at], cp_dtype_name(array.dtype));
+    tensor->dtype = array.dtype;
+    tensor->dims = array.dims;
+    memcpy(tensor->extent, array.extent, sizeof tensor->extent);
+    return CP_OK;
+}
+
+static cp_status list_groups(group lists[1 + GROUPS], cp_h5 *file, cp_pool *pool, const char *root)
+{
+    lists[0] = (group){.path = root, .prefix = ""};
+    CP_TRY(cp_h5_list(file, pool, *root ? root : "/", &lists[0].members, &lists[0].count));
+    for (int g = 0; g < GROUPS; g++) {
+        group *list = &lists[1 + g];
+        cp_h5_kind kind;
+        *list = (group){0};
+        CP_TRY(cp_pool_format(pool, &list->path, "%s/%s", root, groups[g]));
+        CP_TRY(cp_pool_format(pool, &list->prefix, "%s/", groups[g]));
+        CP_TRY(cp_h5_look(file, list->path, &kind));
+        if (kind != CP_H5_NOTHING)
+            CP_TRY(cp_h5_list(file, pool, list->path, &list->members, &list->count));
+    }
+    return CP_OK;
+}
+
+cp_status cp_results_collect(cp_results *results, cp_h5 *file, cp_pool *pool, const char *root,
+                             const char *apart)
+{
+    *results = (cp_results){.file = file};
+    results->source = (cp_source){.notes = "", .read = read_results, .state = results};
+    group lists[1 + GROUPS];
+    CP_TRY(list_groups(lists, file, pool, root));
+    size_t room = 0;
+    for (int g = 0; g < 1 + GROUPS; g++)
+        room += lists[g].count;
+    void *tensors, *paths;
+    CP_TRY(cp_pool_take(pool, &tensors, room, sizeof *results->tensors));
+    CP_TRY(cp_pool_take(pool, &paths, room, sizeof *results->paths));
+    results->source.tensors = results->tensors = tensors;
+    results->paths = paths;
+    for (int g = 0; g < 1 + GROUPS; g++) {
+        for (size_t m = 0; m < lists[g].count; m++) {
+            const cp_h5_member *member = &lists[g].members[m];
+            bool elsewhere = g == 0 && (member->kind != CP_H5_DATASET || cp_lines_have(apart, member->name));
+            if (!elsewhere)
+                CP_TRY(add_result(results, pool, &lists[g], member->name));
+        }
+    }
+    return cp_results_sort(results, pool);
+}
+
+typedef struct named {
+    cp_source_tensor tensor;
+    const char *path;
+} named;
+
+static int compare_named(const void *a, const void *b)
+{
+    return strcmp(((const named *)a)->tensor.name, ((const named *)b)->tensor.name);
+}
+
+cp_status cp_results_sort(cp_results *results, cp_pool *pool)
+{
+    size_t count = results->source.count;
+    void *memory;
+    CP_TRY(cp_pool_take(pool, &memory, count, sizeof(named)));
+    named *all = memory;
+    for (size_t i = 0; i < count; i++)
+        all[i] = (named){results->tensors[i], results->paths[i]};
+    qsort(all, count, sizeof *all, compare_named);
+    for (size_t i = 0; i < count; i++) {
+        results->tensors[i] = all[i].tensor;
+        results->paths[i] = all[i].path;
+        if (i > 0 && strcmp(all[i - 1].tensor.name, all[i].tensor.name) == 0)
+            return cp_fail(CP_INCOMPARABLE, "%s: %s and %s: two tensors of one name",
+                           cp_h5_path(results->file), all[i - 1].path, all[i].path);
+    }
+    return CP_OK;
+}
