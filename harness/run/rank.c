@@ -36,7 +36,9 @@ static void step(cp_rank *self, const cp_model *model, const cp_run_options *opt
                                 .index = self->shard.index,
                                 .target = self->shard.target,
                                 .visibility = plan->visibility};
-    cp_network_options network_options = {.dtype = options->dtype, .precision = {.matmul = options->matmul}};
+    cp_network_options network_options = {.dtype = options->dtype,
+                                          .precision = {.matmul = options->matmul},
+                                          .recompute = options->recompute};
     cp_network *network = &self->network;
     cp_network_open(network, program, mixer, ops, &network_options, &inputs, weights, &self->plans, arena);
     cp_network_forward(network);

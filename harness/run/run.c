@@ -136,9 +136,8 @@ cp_status cp_run_measure(cp_run_memory *memory, const cp_model *model, const cp_
     return CP_OK;
 }
 
-cp_status cp_run_mask(const cp_model *model, const cp_run_options *options, int64_t layer, uint8_t *out)
+void cp_run_mask(const cp_model *model, const cp_run_options *options, int64_t layer, uint8_t *out)
 {
-    CP_TRY(cp_run_check(model, options));
     const cp_batch *batch = &model->fixture->batch;
     int mask = model->program->layer_mask[layer];
     for (int rank = 0; rank < options->P; rank++) {
@@ -156,12 +155,10 @@ cp_status cp_run_mask(const cp_model *model, const cp_run_options *options, int6
                 }
         cp_rank_close(&self);
     }
-    return CP_OK;
 }
 
 void cp_model_mask(const cp_model *model, int64_t layer, uint8_t *out)
 {
     cp_run_options unsharded = {.P = 1, .dtype = CP_F64};
-    cp_status status = cp_run_mask(model, &unsharded, layer, out);
-    cp_check(status == CP_OK, "%s", cp_error());
+    cp_run_mask(model, &unsharded, layer, out);
 }

@@ -57,12 +57,11 @@ typedef struct cp_run_memory {
 cp_status cp_run_measure(cp_run_memory *memory, const cp_model *model, const cp_run_options *options,
                          int rank);
 
-/* The predicate that every rank applies in a layer of the unsharded right run, [B,T,T] of the batch's own length,
- * 1 = visible: what `info --mask` draws and what is held against transformers' masks. */
-void cp_model_mask(const cp_model *model, int64_t layer, uint8_t *out);
+/* Who sees whom in a layer, [B,T,T] of the batch's own length, 1 = visible, put together from the predicates of the
+ * ranks that own the queries. The exchange does not matter and is not checked. */
+void cp_run_mask(const cp_model *model, const cp_run_options *options, int64_t layer, uint8_t *out);
 
-/* What a rank of a sharded run sees of the same mask: as cp_model_mask, but put together from the predicates of the
- * ranks that own the queries. */
-cp_status cp_run_mask(const cp_model *model, const cp_run_options *options, int64_t layer, uint8_t *out);
+/* The same of the unsharded right run: what `info --mask` draws and what is held against transformers' masks. */
+void cp_model_mask(const cp_model *model, int64_t layer, uint8_t *out);
 
 #endif
