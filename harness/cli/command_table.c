@@ -1,0 +1,77 @@
+#include "harness/cli/command.h"
+
+/* Without the engine only what needs no run is there; nothing else differs. */
+const cp_command cp_commands[] = {
+    {
+        .name = "info",
+        .operands = "FILE...",
+        .summary = "what a fixture, a dump or a config.json is, with its batch drawn",
+        .options = cp_info_options,
+        .details = "A folder is the dump of all ranks whose files it holds.\n\n"
+                   "Example:\n  cpeq info fixtures/golden/llama/packed7.h5 --cp 2\n",
+        .run = cp_command_info,
+    },
+#if CPEQ_ENGINE
+    {
+        .name = "make",
+        .operands = "CONFIG -o FIXTURE",
+        .summary = "a fixture computed by the reference in float64",
+        .options = cp_make_options,
+        .details =
+            "CONFIG is a config.json or the name of a family. Weights are drawn from the seed, or read.\n"
+            "The truth of such a fixture is cpeq's own: it shows consistency, not correctness.\n\n"
+            "Example:\n  cpeq make qwen3 --batch packed:5,1,7,3 -o mine.h5\n",
+        .run = cp_command_make,
+    },
+    {
+        .name = "export",
+        .operands = "FIXTURE -o DIR",
+        .summary = "a fixture as a Hugging Face folder: config.json, model.safetensors, batch.safetensors",
+        .options = cp_export_options,
+        .details = "Example:\n  cpeq export fixtures/golden/llama/packed7.h5 -o llama\n",
+        .run = cp_command_export,
+    },
+    {
+        .name = "run",
+        .operands = "FIXTURE -o DUMP",
+        .summary = "one run of the reference, unsharded or sharded, kept as a dump",
+        .options = cp_run_command_options,
+        .details = "Example:\n  cpeq run fixtures/golden/llama/packed7.h5 --cp 2 --per-rank -o ranks\n",
+        .collective = true,
+        .run = cp_command_run,
+    },
+    {
+        .name = "verify",
+        .operands = "FIXTURE|DIR...",
+        .summary = "each fixture in each combination, run and judged against what the fixture expects",
+        .options = cp_verify_options,
+        .details =
+            "Lists are separated by commas; 'all' is every value there is. A combination that cannot mean\n"
+            "anything is listed as refused, with the reason.\n\n"
+            "Example:\n  cpeq verify fixtures/golden --cp 1,2,4 --filter 'llama/*'\n",
+        .collective = true,
+        .run = cp_command_verify,
+    },
+#endif
+    {
+        .name = "diff",
+        .operands = "EXPECTED ACTUAL...",
+        .summary = "judges a dump against a fixture or another dump",
+        .options = cp_diff_command_options,
+        .details = "ACTUAL is one file, or those of all ranks, or a folder that holds them.\n\n"
+                   "Example:\n  cpeq diff fixtures/golden/llama/packed7.h5 ranks\n",
+        .run = cp_command_diff,
+    },
+#if CPEQ_ENGINE
+    {
+        .name = "faults",
+        .operands = "",
+        .summary = "the decisions that context parallelism makes, and their wrong values",
+        .options = cp_faults_options,
+        .details = "With --quiet one DECISION=VALUE a line, as --fault of run and verify takes it.\n\n"
+                   "Example:\n  cpeq faults\n",
+        .run = cp_command_faults,
+    },
+#endif
+    {0},
+};

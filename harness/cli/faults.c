@@ -1,0 +1,144 @@
+#include "harness/cli/command.h"
+#include "harness/cli/output.h"
+#include "harness/parallel/decisions.h"
+
+#include <string.h>
+
+const cp_option cp_faults_options[] = {{0}};
+
+static const char *needs_text(cp_needs needs)
+{
+    static const char *const texts[] = {[CP_NEEDS_NOTHING] = "",
+                                        [CP_NEEDS_RANKS] = "more than one rank",
+                                        [CP_NEEDS_ULYSSES] = "the ulysses exchange on more than one rank"};
+    return texts[needs];
+}
+
+/* ---- text --------------------------------------------------------------------------------------------------------- */
+
+static void print_lines(const char *prefix, const char *lines)
+{
+    for (const char *line = lines; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        printf("%s%.*s\n", prefix, (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static void print_wrong_value(const cp_decision_value *value)
+{
+    printf("    %s: %s\n", value->name, value->formula);
+    if (value->shows[0] != '\0')
+        printf("        expected in: %s\n", value->shows);
+    if (value->where[0] != '\0')
+        printf("        seen with: %s\n", value->where);
+    if (value->needs != CP_NEEDS_NOTHING)
+        printf("        needs: %s\n", needs_text(value->needs));
+    print_lines("        reported: ", value->reports);
+}
+
+static void print_decision(const cp_decision *decision)
+{
+    printf("%s: %s\n", decision->name, decision->question);
+    printf("    %s (right): %s\n", decision->values[0].name, decision->values[0].formula);
+    for (int v = 1; v < decision->count; v++)
+        print_wrong_value(&decision->values[v]);
+    printf("\n");
+}
+
+static void print_equivalents(void)
+{
+    if (cp_equivalents_count() == 0)
+        return;
+    printf("Wrong values that equal the right one:\n");
+    for (int i = 0; i < cp_equivalents_count(); i++) {
+        const cp_equivalent *equivalent = cp_equivalent_at(i);
+        printf("    %s=%s, %s: %s\n", equivalent->decision, equivalent->value, equivalent->setting,
+               equivalent->reason);
+    }
+}
+
+static void print_names(void)
+{
+    for (int d = 0; d < cp_decisions_count(); d++)
+        for (int v = 1; v < cp_decision_at(d)->count; v++)
+            printf("%s=%s\n", cp_decision_at(d)->name, cp_decision_at(d)->values[v].name);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------------------------- */
+
+static cp_json *lines_json(const char *lines)
+{
+    cp_json *array = cp_json_new_array();
+    for (const char *line = lines; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        char text[1024];
+        snprintf(text, sizeof text, "%.*s", (int)length, line);
+        cp_json_append_string(array, text);
+        line += length + (line[length] == '\n');
+    }
+    return array;
+}
+
+static cp_json *value_json(const cp_decision_value *value, bool right)
+{
+    cp_json *object = cp_json_new_object();
+    cp_json_set_string(object, "name", value->name);
+    cp_json_set_bool(object, "right", right);
+    cp_json_set_string(object, "formula", value->formula);
+    cp_json_set_string(object, "expected_in", value->shows);
+    cp_json_set_string(object, "seen_with", value->where);
+    cp_json_set_string(object, "needs", needs_text(value->needs));
+    cp_json_set(object, "reports", lines_json(value->reports));
+    return object;
+}
+
+static cp_json *decisions_json(void)
+{
+    cp_json *root = cp_json_new_object();
+    cp_json_set_integer(root, "schema", 1);
+    cp_json *decisions = cp_json_new_array();
+    for (int d = 0; d < cp_decisions_count(); d++) {
+        const cp_decision *decision = cp_decision_at(d);
+        cp_json *object = cp_json_new_object();
+        cp_json_set_string(object, "name", decision->name);
+        cp_json_set_string(object, "question", decision->question);
+        cp_json *values = cp_json_new_array();
+        for (int v = 0; v < decision->count; v++)
+            cp_json_append(values, value_json(&decision->values[v], v == 0));
+        cp_json_set(object, "values", values);
+        cp_json_append(decisions, object);
+    }
+    cp_json_set(root, "decisions", decisions);
+    cp_json *equivalents = cp_json_new_array();
+    for (int i = 0; i < cp_equivalents_count(); i++) {
+        const cp_equivalent *equivalent = cp_equivalent_at(i);
+        cp_json *object = cp_json_new_object();
+        cp_json_set_string(object, "decision", equivalent->decision);
+        cp_json_set_string(object, "value", equivalent->value);
+        cp_json_set_string(object, "setting", equivalent->setting);
+        cp_json_set_string(object, "reason", equivalent->reason);
+        cp_json_append(equivalents, object);
+    }
+    cp_json_set(root, "equivalents", equivalents);
+    return root;
+}
+
+int cp_command_faults(const cp_session *session, const cp_arguments *arguments)
+{
+    cp_status status = cp_operands_check(arguments, 0, 0, "no operand");
+    if (status != CP_OK)
+        return cp_complain(session, status);
+    if (session->json) {
+        cp_print_json(decisions_json());
+        return 0;
+    }
+    if (session->quiet) {
+        print_names();
+        return 0;
+    }
+    for (int d = 0; d < cp_decisions_count(); d++)
+        print_decision(cp_decision_at(d));
+    print_equivalents();
+    return 0;
+}

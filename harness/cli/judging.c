@@ -1,0 +1,28 @@
+#include "harness/cli/judging.h"
+
+#include "harness/cli/output.h"
+
+#include <stdlib.h>
+
+cp_status cp_read_limits(cp_diff_options *limits, const cp_arguments *arguments)
+{
+    CP_TRY(cp_value_real(&limits->rtol, arguments, "rtol"));
+    CP_TRY(cp_value_real(&limits->atol, arguments, "atol"));
+    limits->user_limits = cp_given(arguments, "rtol") || cp_given(arguments, "atol");
+    return CP_OK;
+}
+
+void cp_print_report(char *text)
+{
+    fputs(text, stdout);
+    free(text);
+}
+
+cp_status cp_write_asked(const cp_arguments *arguments, const char *option, char *text)
+{
+    cp_status status = CP_OK;
+    if (cp_given(arguments, option))
+        status = cp_write_report(cp_value(arguments, option), text);
+    free(text);
+    return status;
+}

@@ -1,0 +1,67 @@
+#include "harness/cli/values.h"
+
+const char *cp_exchange_value(int value)
+{
+    return cp_exchange_name((cp_exchange_kind)value);
+}
+
+const char *cp_layout_value(int value)
+{
+    return cp_layout_name((cp_layout_kind)value);
+}
+
+const char *cp_transport_value(int value)
+{
+    static const char *const names[CP_TRANSPORTS] = {
+        [CP_TRANSPORT_THREADS] = "threads", [CP_TRANSPORT_MPI] = "mpi"};
+    return names[value];
+}
+
+const char *cp_attention_value(int value)
+{
+    static const char *const names[CP_ATTENTION_FORMS] = {[CP_ATTENTION_DENSE] = "dense"};
+    return names[value];
+}
+
+cp_dtype cp_working_dtype(int value)
+{
+    static const cp_dtype dtypes[CP_WORKING_DTYPES] = {CP_F64, CP_F32};
+    return dtypes[value];
+}
+
+const char *cp_working_dtype_value(int value)
+{
+    return cp_dtype_name(cp_working_dtype(value));
+}
+
+cp_status cp_read_transport(cp_transport *out, const cp_session *session, const cp_arguments *arguments)
+{
+    int transport = session->mpi ? CP_TRANSPORT_MPI : CP_TRANSPORT_THREADS;
+    CP_TRY(cp_value_choice(&transport, arguments, "transport", cp_transport_value, CP_TRANSPORTS));
+    if (transport == CP_TRANSPORT_MPI && !session->mpi)
+        return cp_fail(CP_BAD_USAGE, "--transport: mpi needs a launcher: mpirun -n RANKS cpeq %s …",
+                       session->command);
+    *out = (cp_transport)transport;
+    return CP_OK;
+}
+
+cp_exchange_kind cp_usual_exchange(int P)
+{
+    return P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
+}
+
+cp_status cp_check_processes(const cp_session *session, cp_transport transport, int64_t P)
+{
+    if (transport == CP_TRANSPORT_MPI && session->processes % P != 0)
+        return cp_fail(CP_BAD_USAGE, "--cp: %lld ranks do not divide the %d processes of this launch",
+                       (long long)P, session->processes);
+    return CP_OK;
+}
+
+cp_status cp_read_fault(cp_decisions *decisions, const cp_arguments *arguments)
+{
+    const char *text = cp_value(arguments, "fault");
+    if (text != NULL && cp_decisions_set(decisions, text) != CP_OK)
+        return cp_fail_within(CP_BAD_USAGE, "--fault");
+    return CP_OK;
+}
