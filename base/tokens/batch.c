@@ -23,23 +23,30 @@ static bool is_real(const cp_batch *batch, int64_t token)
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
 
+static cp_status check_one_of_two(const checking *check, const char *one, bool has_one, const char *other,
+                                  bool has_other)
+{
+    if (has_one != has_other)
+        return CP_OK;
+    return cp_fail(CP_BAD_INPUT, "%s: /batch: %s %s %s %s; one of them is expected", check->file,
+                   has_one ? "both" : "neither", one, has_one ? "and" : "nor", other);
+}
+
 static cp_status check_presence(const checking *check)
 {
     const cp_batch *batch = check->batch;
     if (batch->B < 1 || batch->T < 1)
         return cp_fail(CP_BAD_INPUT, "%s: /batch: [%" PRId64 ",%" PRId64 "] holds no token", check->file,
                        batch->B, batch->T);
-    if (!batch->input_ids == !batch->inputs_embeds)
-        return cp_fail(CP_BAD_INPUT, "%s: /batch: %s input_ids and inputs_embeds; one of them is expected",
-                       check->file, batch->input_ids ? "both" : "neither");
-    if (!batch->labels == !batch->shift_labels)
-        return cp_fail(CP_BAD_INPUT, "%s: /batch: %s labels and shift_labels; one of them is expected",
-                       check->file, batch->labels ? "both" : "neither");
-    return CP_OK;
+    CP_TRY(check_one_of_two(check, "input_ids", batch->input_ids != NULL, "inputs_embeds",
+                            batch->inputs_embeds != NULL));
+    return check_one_of_two(check, "labels", batch->labels != NULL, "shift_labels",
+                            batch->shift_labels != NULL);
 }
 
 /* ---- values, one by one ------------------------------------------------------------------------------------------ */
 
+/* Every value is `also`, or in [0, bound). */
 static cp_status check_range(const checking *check, const char *object, const int64_t *values, int64_t bound,
                              int64_t also)
 {
@@ -67,7 +74,9 @@ static cp_status check_embeddings(const checking *check)
 static cp_status check_divisor(const checking *check)
 {
     double items = check->batch->num_items_in_batch;
-    if (!(items >= 0) || isinf(items))
+    if (isinf(items))
+        return FAIL(CP_BAD_INPUT, "num_items_in_batch", "%g is not finite", items);
+    if (!(items >= 0))
         return FAIL(CP_BAD_INPUT, "num_items_in_batch", "%g is not positive", items);
     return CP_OK;
 }

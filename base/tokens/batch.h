@@ -16,18 +16,20 @@ typedef struct cp_batch {
     const double *inputs_embeds;   /* … or these [B,T,C] */
     const uint8_t *attention_mask; /* 1 = real */
     const int64_t *position_ids;
-    const int64_t *document_ids;   /* -1 = padding */
-    const int64_t *labels;         /* not shifted … */
-    const int64_t *shift_labels;   /* … or already shifted */
-    double num_items_in_batch;     /* the divisor; 0: the number of targets */
+    const int64_t *document_ids; /* -1 = padding */
+    const int64_t *labels;       /* not shifted … */
+    const int64_t *shift_labels; /* … or already shifted */
+    double num_items_in_batch;   /* the divisor; 0: the number of targets */
 } cp_batch;
 
-/* CP_BAD_INPUT, naming `file` and the object, where: ids, embeddings or labels are missing or given twice; an id or a
- * label is outside [0, vocabulary) (and not -100); a mask holds anything but 0 and 1 or a row is all padding; document
- * ids do not agree with the mask, decrease, or come back; positions jump inside a document of document_ids;
- * embeddings are not finite; num_items_in_batch is not positive.
+/* CP_BAD_INPUT, naming `file` and the object, where: ids or labels are missing or given twice; an id or a label is
+ * outside [0, vocabulary) (and not -100), a position outside [0, 2^31); a mask holds anything but 0 and 1, or a row is
+ * all padding; document ids do not agree with the mask, decrease, or come back; positions jump inside a document of
+ * document_ids; embeddings are not finite; num_items_in_batch is negative or not finite (a file that holds 0 is refused
+ * by its reader: here 0 means that there is none).
  * CP_REFUSED where the batch means nothing: restarting positions together with a mask and without document_ids
- * (ambiguous); a target that would be predicted from a padding position; no target at all. */
+ * (ambiguous; positions of padding are not looked at); a target that would be predicted from a padding position, or
+ * that is padding itself; no target at all. */
 cp_status cp_batch_check(const cp_batch *batch, int64_t vocabulary, const char *file);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct cp_token_plan {
     const cp_layout *layout;
     const cp_token_rules *rules;
     cp_arena *scratch; /* growing; closed with the plan */
-    int64_t length; /* of the batch's rows, or what is left of them where they are cut down */
+    int64_t length;    /* of the batch's rows, or what is left of them where they are cut down */
 } cp_token_plan;
 
 /* tokens->home, and `length`. */

@@ -2,7 +2,9 @@
  *
  * Each decision is an enum whose first value is right and whose others are what somebody has shipped. They are read
  * here, by planners that return arrays; whoever uses the arrays cannot tell a right plan from a wrong one. The
- * formulas use: g a global index in the padded row, r its rank, l its local index there, S local tokens. */
+ * formulas use: g a global index in the padded row, r its rank, l its local index there, S local tokens; i an index
+ * in the batch's own row, home(g) the i that stands at g. Labels that the batch holds shifted are shifted back first:
+ * label[i] = shift_labels[i-1]. */
 #ifndef CPEQ_BASE_TOKENS_TOKENS_H
 #define CPEQ_BASE_TOKENS_TOKENS_H
 
@@ -10,20 +12,22 @@
 #include "base/tokens/layout.h"
 
 typedef enum cp_auto_pad {
-    CP_AUTO_PAD_ROW_END,   /* appended at the row's end: no target, hidden, positions continue, embeddings 0 */
-    CP_AUTO_PAD_LABEL_0,   /* the padding's target is 0 */
-    CP_AUTO_PAD_COUNTED,   /* the padding is counted in the divisor */
-    CP_AUTO_PAD_PER_SHARD, /* the row is cut into P nearly equal pieces and each is padded at its own end; positions
-                              that the batch does not give count the padding too */
-    CP_AUTO_PAD_TRUNCATE,  /* the row is cut down to a multiple (where one is left) */
+    CP_AUTO_PAD_ROW_END, /* appended at the row's end: no target, hidden, positions continue, embeddings 0 */
+    CP_AUTO_PAD_LABEL_0, /* the padding's target is 0; the divisor does not count it */
+    CP_AUTO_PAD_COUNTED, /* every padded place is added to the divisor */
+    CP_AUTO_PAD_PER_SHARD, /* the row is cut into P nearly equal pieces (the first T mod P hold one token more) and
+                              each is padded at its own end; each token keeps its target, and positions that the
+                              batch does not give count the padding too */
+    CP_AUTO_PAD_TRUNCATE, /* the row, with its labels, is cut down to a multiple (where one is left, else padded);
+                              the divisor counts what is left and may be 0 */
     CP_AUTO_PADS
 } cp_auto_pad;
 
 typedef enum cp_label_shift {
-    CP_LABEL_SHIFT_ROW,    /* target[g] = label[g+1], none at the row's end */
+    CP_LABEL_SHIFT_ROW,    /* target[g] = label[home(g)+1], none at the row's end */
     CP_LABEL_SHIFT_SHARD,  /* target at local l = label at l+1, none at the shard's end */
     CP_LABEL_SHIFT_ROLLED, /* the same, but the shard's end gets the shard's first label */
-    CP_LABEL_SHIFT_TWICE,  /* target[g] = label[g+2] */
+    CP_LABEL_SHIFT_TWICE,  /* target[g] = label[home(g)+2] */
     CP_LABEL_SHIFTS
 } cp_label_shift;
 
@@ -34,16 +38,18 @@ typedef enum cp_position_rule {
 } cp_position_rule;
 
 typedef enum cp_document_rule {
-    CP_DOCUMENT_ROW,     /* found on the whole row */
-    CP_DOCUMENT_SHARD,   /* jumps counted inside the shard, from 0 in each */
-    CP_DOCUMENT_DIVIDED, /* the row's boundaries divided by P, applied to local indices */
-    CP_DOCUMENT_IGNORED, /* the row is one document */
+    CP_DOCUMENT_ROW, /* found on the whole row */
+    CP_DOCUMENT_SHARD, /* counted inside the shard, from 0 in each: where neither mask nor document_ids are given,
+                            places l with position[l] != position[l-1] + 1, else those whose document differs */
+    CP_DOCUMENT_DIVIDED, /* the row's boundaries divided by P: documents that start at c > 0 with floor(c/P) <= l */
+    CP_DOCUMENT_IGNORED, /* the row is one document, and coordinates are those of one */
     CP_DOCUMENT_RULES
 } cp_document_rule;
 
 typedef enum cp_rank_data {
-    CP_RANK_DATA_SAME,  /* every rank cuts its shard from the same batch */
-    CP_RANK_DATA_OTHER, /* ranks > 0 cut theirs from the next row; where the batch has one row, from the row reversed */
+    CP_RANK_DATA_SAME, /* every rank cuts its shard from the same batch */
+    CP_RANK_DATA_OTHER, /* ranks > 0 cut everything from the next row; where the batch has one row, ids (or embeddings)
+                           and labels from the row reversed */
     CP_RANK_DATAS
 } cp_rank_data;
 
@@ -58,26 +64,29 @@ typedef struct cp_token_rules {
 typedef struct cp_tokens {
     int64_t B, T;        /* padded */
     int64_t *source_row; /* [B,T]: the batch row and … */
-    int64_t *source;     /* [B,T]: … the index there whose id or embedding stands here; -1: automatic padding */
-    int64_t *home;       /* [B,T]: index in the batch's own row that this place's results belong to; -1: none */
-    int64_t *position;   /* [B,T]: for rope */
-    int64_t *coordinate; /* [B,T]: for causal, window and chunk: position where a row of the batch holds more than one
-                            document and positions are given, else g minus the row's leading padding
-                            (transformers ≥ 5.23: masking_utils, packed sequences) */
-    bool by_position;    /* coordinate is position */
-    int64_t *document;   /* [B,T]: padding joins the document before it (or the first) */
-    uint8_t *real;       /* [B,T]: 0 for padding of any kind */
-    int64_t *leading;    /* [B]: padding before the row's first real token */
-    int64_t *target;     /* [B,T]: CP_IGNORED where there is none */
-    double count;        /* the divisor of the loss: num_items_in_batch, or targets of the whole batch */
+    int64_t *source; /* [B,T]: … the index there whose id or embedding stands here; -1: automatic padding */
+    int64_t *home;   /* [B,T]: index in the batch's own row that this place's results belong to; -1: none */
+    int64_t *position; /* [B,T]: for rope; g where the batch gives none; automatic padding continues them */
+    int64_t *
+        coordinate; /* [B,T]: for causal, window and chunk: position where any row of the batch holds more than
+                            one document and positions are given (then in every row), else g minus the row's leading
+                            padding (transformers ≥ 5.23: masking_utils, packed sequences) */
+    bool by_position;  /* coordinate is position */
+    int64_t *document; /* [B,T]: 0, 1, … in each row; padding joins the document before it, or the first */
+    uint8_t *real;     /* [B,T]: 0 for padding of any kind */
+    int64_t *leading;  /* [B]: padding before the row's first real token */
+    int64_t *target;   /* [B,T]: CP_IGNORED where there is none */
+    double count;      /* the divisor of the loss: num_items_in_batch, or targets of the whole batch as
+                            CP_LABEL_SHIFT_ROW finds them, whatever the other rules; see cp_auto_pad */
 } cp_tokens;
 
 /* The length to which `T` is padded. */
 int64_t cp_tokens_padded(int64_t T, cp_layout_kind kind, int P, cp_auto_pad rule);
 
-/* `layout` is planned over [batch->B, cp_tokens_padded(…)]. The batch has passed cp_batch_check. Arrays in `arena`. */
-void cp_tokens_plan(cp_tokens *tokens, const cp_batch *batch, const cp_layout *layout, const cp_token_rules *rules,
-                    cp_arena *arena);
+/* `layout` is planned over [batch->B, cp_tokens_padded(…)]. The batch has passed cp_batch_check. Arrays in `arena`,
+ * which must not measure. */
+void cp_tokens_plan(cp_tokens *tokens, const cp_batch *batch, const cp_layout *layout,
+                    const cp_token_rules *rules, cp_arena *arena);
 
 /* transformers' rule: a document starts where position_ids jump by something other than +1. Writes [B,T]
  * (0, 1, … in each row) and returns whether any row has more than one. */

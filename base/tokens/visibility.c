@@ -185,6 +185,29 @@ static cp_cover order_cover(range query, range key)
     return key.min > query.max ? CP_COVER_NONE : key.max <= query.min ? CP_COVER_ALL : CP_COVER_SOME;
 }
 
+/* The last place by (document, order), or the first where `sign` is -1. */
+static int64_t extreme_place(const cp_visibility *v, int64_t base, const int64_t *tokens, int64_t count,
+                             int sign)
+{
+    int64_t best = base + tokens[0];
+    for (int64_t n = 1; n < count; n++) {
+        int64_t place = base + tokens[n];
+        int64_t by_document = sign * (v->document[place] - v->document[best]);
+        int64_t by_order = sign * (v->order[place] - v->order[best]);
+        if (by_document > 0 || (by_document == 0 && by_order > 0))
+            best = place;
+    }
+    return best;
+}
+
+/* Where order starts anew in each document, ranges of it overlap; (document, order) together do not. */
+static cp_cover document_order_cover(int64_t last_query, int64_t first_key, const cp_visibility *v)
+{
+    int64_t documents = v->document[first_key] - v->document[last_query];
+    bool later = documents > 0 || (documents == 0 && v->order[first_key] > v->order[last_query]);
+    return later ? CP_COVER_NONE : CP_COVER_ALL;
+}
+
 static cp_cover window_cover(range query, range key, int64_t window)
 {
     return key.max <= query.min - window  ? CP_COVER_NONE
@@ -215,6 +238,8 @@ cp_cover cp_visibility_cover(const cp_visibility *visibility, int64_t row, const
     cover = both(cover, equal_cover(QUERIES(scope), KEYS(scope)));
     cover = both(cover, equal_cover(QUERIES(chunk), KEYS(chunk)));
     cover = both(cover, order_cover(QUERIES(order), KEYS(order)));
+    cover = both(cover, document_order_cover(extreme_place(v, base, queries, query_count, 1),
+                                             extreme_place(v, base, keys, key_count, -1), v));
     if (v->window > 0)
         cover = both(cover, window_cover(QUERIES(distance), KEYS(distance), v->window));
 #undef QUERIES

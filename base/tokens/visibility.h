@@ -17,9 +17,9 @@ typedef struct cp_mask {
 } cp_mask;
 
 typedef enum cp_causal_rule {
-    CP_CAUSAL_GLOBAL, /* on coordinates of the row */
-    CP_CAUSAL_LOCAL,  /* on the index of each token in its own shard */
-    CP_CAUSAL_OFF_WHEN_ONE, /* switched off where a shard holds one token */
+    CP_CAUSAL_GLOBAL,       /* on coordinates of the row */
+    CP_CAUSAL_LOCAL,        /* on the index of each token in its own shard */
+    CP_CAUSAL_OFF_WHEN_ONE, /* switched off where the rank's shard holds one token a row */
     CP_CAUSAL_RULES
 } cp_causal_rule;
 
@@ -36,7 +36,7 @@ typedef enum cp_window_rule {
 typedef enum cp_chunk_rule {
     CP_CHUNK_GLOBAL,     /* ⌊coordinate / c⌋ */
     CP_CHUNK_LOCAL,      /* ⌊l / c⌋ */
-    CP_CHUNK_NO_PADDING, /* the row's leading padding is not taken off */
+    CP_CHUNK_NO_PADDING, /* ⌊g / c⌋ where the coordinate is g minus leading padding */
     CP_CHUNK_DROPPED,    /* none */
     CP_CHUNK_RULES
 } cp_chunk_rule;
@@ -45,12 +45,12 @@ typedef enum cp_padding_rule {
     CP_PADDING_GLOBAL,  /* every key's own */
     CP_PADDING_DROPPED, /* none is hidden */
     CP_PADDING_SHARD,   /* only keys of this rank's own shard are hidden */
-    CP_PADDING_ROTATED, /* the key at local l of rank r is hidden where the one at l of rank r+1 is padding */
+    CP_PADDING_ROTATED, /* the key at local l of rank r is hidden where the one at l of rank (r+1) mod P is padding */
     CP_PADDING_RULES
 } cp_padding_rule;
 
 typedef enum cp_scope_rule {
-    CP_SCOPE_ALL,  /* keys of every rank */
+    CP_SCOPE_ALL,   /* keys of every rank */
     CP_SCOPE_SHARD, /* own shard only */
     CP_SCOPE_RULES
 } cp_scope_rule;
@@ -72,14 +72,14 @@ typedef struct cp_visibility {
 } cp_visibility;
 
 /* The predicate that `rank` applies in layers of this mask. Arrays in `arena`, or shared with `tokens`. */
-void cp_visibility_plan(cp_visibility *visibility, cp_mask mask, const cp_tokens *tokens, const cp_layout *layout,
-                        int rank, const cp_mask_rules *rules, cp_arena *arena);
+void cp_visibility_plan(cp_visibility *visibility, cp_mask mask, const cp_tokens *tokens,
+                        const cp_layout *layout, int rank, const cp_mask_rules *rules, cp_arena *arena);
 
 bool cp_visible(const cp_visibility *visibility, int64_t row, int64_t query, int64_t key);
 
 /* out[n] = visible(row, query, keys[n]). */
-void cp_visible_row(uint8_t *out, const cp_visibility *visibility, int64_t row, int64_t query, const int64_t *keys,
-                    int64_t count);
+void cp_visible_row(uint8_t *out, const cp_visibility *visibility, int64_t row, int64_t query,
+                    const int64_t *keys, int64_t count);
 
 /* What a block of queries sees of a block of keys. SOME is always allowed; NONE and ALL are certain. Costs
  * O(queries + keys). */
