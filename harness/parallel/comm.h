@@ -41,8 +41,9 @@ cp_status cp_comm_agree(cp_comm *comm, cp_status mine);
 cp_comm *cp_comm_split(cp_comm *comm, int color);
 void cp_comm_close(cp_comm *comm);
 
-/* A group that moves nothing: for memory plans. Freed by cp_comm_close. */
+/* A group that moves nothing: for memory plans. It cannot be split. Freed by cp_comm_close. */
 cp_comm *cp_comm_measuring(int rank, int size);
+bool cp_comm_measures(const cp_comm *comm);
 
 /* This rank cannot go on: ends every rank of the run with this thread's cp_error(). Not collective. */
 _Noreturn void cp_comm_fail(cp_comm *comm, cp_status code);
@@ -60,7 +61,7 @@ cp_status cp_threads_run(int size, cp_rank_body *body, void *context);
  * (mpirun, srun, …) has started this process; it sets the panic hook. */
 bool cp_mpi_available(void); /* built in */
 bool cp_mpi_launched(void);
-cp_status cp_mpi_start(void);
+cp_status cp_mpi_start(void); /* CP_REFUSED where MPI is not built in */
 void cp_mpi_finish(void);
 int cp_mpi_rank(void); /* of all launched processes */
 int cp_mpi_size(void);

@@ -1,0 +1,425 @@
+/* Ulysses: an all-to-all turns sequence shards with all heads into head shards with the whole sequence, the local
+ * mixer attends there, and an all-to-all brings the result back. The backward is the same with both turned round. */
+#include "harness/parallel/exchange_kinds.h"
+
+#include <string.h>
+
+/* What the forward keeps: q, k, v, o of this rank's heads and all tokens, behind what the inner mixer keeps. */
+enum { SAVED_Q = CP_SAVED_TENSORS - 4, SAVED_K, SAVED_V, SAVED_O };
+
+enum { Q, K, V, INPUTS };
+
+/* Everything that depends on the heads of a layer; made when the first such layer attends. */
+typedef struct head_exchange {
+    int64_t H, heads_of_k, heads_of_v;
+    int32_t *key_head, *value_head; /* [H]: the model's */
+    cp_head_plan key, value;
+    cp_alltoall_plan input[INPUTS], output;
+    struct head_exchange *next;
+} head_exchange;
+
+enum { SUM_CHUNK = 64 }; /* numbers that are summed in one message */
+
+typedef struct ulysses_state {
+    cp_comm *comm;
+    const cp_layout *layout;
+    const cp_exchange_rules *rules;
+    cp_arena *arena; /* for plans */
+    cp_mixer inner;  /* over the whole sequence */
+    head_exchange *exchanges;
+    double *gathered; /* [P,SUM_CHUNK] */
+    size_t *bytes;    /* [P] */
+} ulysses_state;
+
+typedef struct ulysses_mixer {
+    cp_mixer mixer;
+    ulysses_state *state;
+} ulysses_mixer;
+
+static ulysses_state *state_of(const cp_mixer *mixer)
+{
+    return ((const ulysses_mixer *)mixer)->state;
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------ */
+
+static int32_t *copied(const int32_t *table, int64_t count, cp_arena *arena)
+{
+    int32_t *out = cp_arena_take(arena, (size_t)count * sizeof *out);
+    memcpy(out, table, (size_t)count * sizeof *out);
+    return out;
+}
+
+static head_exchange *make_exchange(ulysses_state *s, const cp_attend *attend, int64_t heads_of_k,
+                                    int64_t heads_of_v)
+{
+    int P = s->layout->P, rank = cp_comm_rank(s->comm);
+    cp_alltoall_rule rule = s->rules->alltoall_layout;
+    head_exchange *e = cp_arena_take(s->arena, sizeof *e);
+    *e = (head_exchange){.H = attend->H,
+                         .heads_of_k = heads_of_k,
+                         .heads_of_v = heads_of_v,
+                         .key_head = copied(attend->key_head, attend->H, s->arena),
+                         .value_head = copied(attend->value_head, attend->H, s->arena)};
+    cp_head_plan query;
+    cp_head_plan_own(&query, P, e->H, s->arena);
+    cp_head_plan_make(&e->key, &s->rules->heads, P, e->H, heads_of_k, e->key_head, s->arena);
+    cp_head_plan_make(&e->value, &s->rules->heads, P, e->H, heads_of_v, e->value_head, s->arena);
+    const cp_head_plan *heads[INPUTS] = {&query, &e->key, &e->value};
+    for (int i = 0; i < INPUTS; i++)
+        cp_alltoall_plan_make(&e->input[i], rule, CP_ALLTOALL_INPUT, s->layout, rank, heads[i], s->arena);
+    cp_alltoall_plan_make(&e->output, rule, CP_ALLTOALL_OUTPUT, s->layout, rank, &query, s->arena);
+    e->next = s->exchanges;
+    s->exchanges = e;
+    return e;
+}
+
+static const head_exchange *exchange_for(ulysses_state *s, const cp_attend *attend, cp_tensor k, cp_tensor v)
+{
+    size_t table = (size_t)attend->H * sizeof(int32_t);
+    for (const head_exchange *e = s->exchanges; e; e = e->next)
+        if (e->H == attend->H && e->heads_of_k == k.extent[2] && e->heads_of_v == v.extent[2] &&
+            memcmp(e->key_head, attend->key_head, table) == 0 &&
+            memcmp(e->value_head, attend->value_head, table) == 0)
+            return e;
+    return make_exchange(s, attend, k.extent[2], v.extent[2]);
+}
+
+/* The attention of this rank's own query heads. */
+static cp_attend inner_attend(const ulysses_state *s, const head_exchange *e, const cp_attend *attend)
+{
+    int rank = cp_comm_rank(s->comm);
+    cp_attend inner = *attend;
+    inner.H = e->H / s->layout->P;
+    inner.K = e->key.received[rank];
+    inner.key_head = e->key.local[rank];
+    inner.value_head = e->value.local[rank];
+    return inner;
+}
+
+/* ---- moving ----------------------------------------------------------------------------------------------------- */
+
+/* One tensor of a message and how its units lie on the wire. */
+typedef struct part {
+    cp_tensor tensor; /* [B,·,heads,D], contiguous */
+    const cp_wire_side *side;
+} part;
+
+/* All parts of a message: what is shared with one peer lies together, part after part. */
+typedef struct message {
+    int parts;
+    part part[INPUTS];
+    unsigned char *buffer;
+    size_t *bytes; /* [P] */
+    size_t *begin; /* [parts,P]: of a part's piece in the buffer */
+} message;
+
+static size_t unit_bytes(cp_tensor tensor)
+{
+    return (size_t)tensor.extent[3] * cp_dtype_bytes(tensor.dtype);
+}
+
+static void take_message(message *m, int P, cp_arena *arena)
+{
+    m->bytes = cp_arena_take(arena, (size_t)P * sizeof *m->bytes);
+    m->begin = cp_arena_take(arena, (size_t)(P * m->parts) * sizeof *m->begin);
+    size_t total = 0;
+    for (int peer = 0; peer < P; peer++) {
+        size_t before = total;
+        for (int i = 0; i < m->parts; i++) {
+            if (!arena->measuring)
+                m->begin[i * P + peer] = total;
+            total += (size_t)m->part[i].side->piece[peer] * unit_bytes(m->part[i].tensor);
+        }
+        if (!arena->measuring)
+            m->bytes[peer] = total - before;
+    }
+    m->buffer = cp_arena_take(arena, total);
+}
+
+static unsigned char *wire_of(const message *m, int i, const cp_block *block, int P)
+{
+    return m->buffer + m->begin[i * P + block->peer] + (size_t)block->wire * unit_bytes(m->part[i].tensor);
+}
+
+static unsigned char *local_of(const message *m, int i, const cp_block *block)
+{
+    return (unsigned char *)m->part[i].tensor.data + (size_t)block->local * unit_bytes(m->part[i].tensor);
+}
+
+static void copy_rows(unsigned char *to, int64_t to_step, const unsigned char *from, int64_t from_step,
+                      const cp_block *block, size_t unit)
+{
+    for (int64_t n = 0; n < block->count; n++)
+        memcpy(to + (size_t)(n * to_step) * unit, from + (size_t)(n * from_step) * unit,
+               (size_t)block->length * unit);
+}
+
+typedef void block_action(const ulysses_mixer *u, const message *m, int i, const cp_block *block);
+
+static void pack(const ulysses_mixer *u, const message *m, int i, const cp_block *block)
+{
+    copy_rows(wire_of(m, i, block, u->state->layout->P), block->wire_step, local_of(m, i, block),
+              block->local_step, block, unit_bytes(m->part[i].tensor));
+}
+
+static void unpack(const ulysses_mixer *u, const message *m, int i, const cp_block *block)
+{
+    copy_rows(local_of(m, i, block), block->local_step, wire_of(m, i, block, u->state->layout->P),
+              block->wire_step, block, unit_bytes(m->part[i].tensor));
+}
+
+static cp_tensor rows(unsigned char *data, cp_dtype dtype, const cp_block *block, int64_t step, int64_t D)
+{
+    cp_tensor tensor = CP_VIEW(data, dtype, block->count, block->length * D);
+    tensor.stride[0] = step * D;
+    return tensor;
+}
+
+static void add(const ulysses_mixer *u, const message *m, int i, const cp_block *block)
+{
+    static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
+    const cp_pointwise_ops *ops = u->mixer.ops->pointwise;
+    cp_tensor tensor = m->part[i].tensor;
+    unsigned char *from = wire_of(m, i, block, u->state->layout->P);
+    cp_tensor wire = rows(from, tensor.dtype, block, block->wire_step, tensor.extent[3]);
+    cp_tensor local = rows(local_of(m, i, block), tensor.dtype, block, block->local_step, tensor.extent[3]);
+    if (block->weight == 0)
+        return;
+    if (block->weight != 1)
+        ops->scale(wire, wire, block->weight, exact);
+    ops->accumulate(local, wire, exact);
+}
+
+static void for_each_block(const ulysses_mixer *u, const message *m, block_action *act)
+{
+    for (int i = 0; i < m->parts; i++)
+        for (int64_t n = 0; n < m->part[i].side->count; n++)
+            act(u, m, i, &m->part[i].side->block[n]);
+}
+
+/* Sends the parts of `from` as one message a peer; `arrive` puts what comes into the parts of `into`. */
+static void move(const ulysses_mixer *u, message into, message from, block_action *arrive, cp_arena *scratch)
+{
+    size_t mark = cp_arena_mark(scratch);
+    int P = u->state->layout->P;
+    take_message(&from, P, scratch);
+    take_message(&into, P, scratch);
+    if (!scratch->measuring) {
+        for_each_block(u, &from, pack);
+        cp_comm_alltoall(u->state->comm, into.buffer, into.bytes, from.buffer, from.bytes);
+        for_each_block(u, &into, arrive);
+    }
+    cp_arena_release(scratch, mark);
+}
+
+static message tokens_message(const head_exchange *e, cp_tensor q, cp_tensor k, cp_tensor v)
+{
+    return (message){.parts = INPUTS,
+                     .part = {{q, &e->input[Q].tokens}, {k, &e->input[K].tokens}, {v, &e->input[V].tokens}}};
+}
+
+static message heads_message(const head_exchange *e, cp_tensor q, cp_tensor k, cp_tensor v)
+{
+    return (message){.parts = INPUTS,
+                     .part = {{q, &e->input[Q].heads}, {k, &e->input[K].heads}, {v, &e->input[V].heads}}};
+}
+
+static message one_tensor(cp_tensor tensor, const cp_wire_side *side)
+{
+    return (message){.parts = 1, .part = {{tensor, side}}};
+}
+
+/* ---- attend ----------------------------------------------------------------------------------------------------- */
+
+static void check_shards(const ulysses_state *s, const cp_attend *attend, cp_tensor q, cp_tensor k,
+                         cp_tensor v)
+{
+    int64_t B = s->layout->B, S = s->layout->tokens[cp_comm_rank(s->comm)];
+    cp_check(cp_tensor_has_shape(q, 4, CP_EXTENTS(B, S, attend->H, q.extent[3])) &&
+                 cp_tensor_has_shape(k, 4, CP_EXTENTS(B, S, k.extent[2], q.extent[3])) &&
+                 cp_tensor_has_shape(v, 4, CP_EXTENTS(B, S, v.extent[2], v.extent[3])),
+             "q, k, v are not this shard's");
+    cp_check(cp_tensor_contiguous(q) && cp_tensor_contiguous(k) && cp_tensor_contiguous(v),
+             "strided q, k or v");
+}
+
+/* [B,T,heads,D]: all tokens of the heads that this rank receives. */
+static cp_tensor take_heads(const ulysses_state *s, int64_t heads, cp_tensor like, cp_arena *arena)
+{
+    return CP_TAKE(arena, like.dtype, s->layout->B, s->layout->T, heads, like.extent[3]);
+}
+
+static void ulysses_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, cp_tensor q, cp_tensor k,
+                           cp_tensor v, const cp_attend *attend, cp_arena *arena, cp_precision precision)
+{
+    const ulysses_mixer *u = (const ulysses_mixer *)mixer;
+    ulysses_state *s = u->state;
+    cp_check(arena != s->arena, "the arena of the plans");
+    check_shards(s, attend, q, k, v);
+    const head_exchange *e = exchange_for(s, attend, k, v);
+    cp_attend inner = inner_attend(s, e, attend);
+    int rank = cp_comm_rank(s->comm);
+
+    cp_tensor all_q = take_heads(s, inner.H, q, arena);
+    cp_tensor all_k = take_heads(s, e->key.received[rank], k, arena);
+    cp_tensor all_v = take_heads(s, e->value.received[rank], v, arena);
+    cp_tensor all_o = take_heads(s, inner.H, v, arena);
+    move(u, heads_message(e, all_q, all_k, all_v), tokens_message(e, q, k, v), unpack, arena);
+    s->inner.attend(&s->inner, all_o, saved, all_q, all_k, all_v, &inner, arena, precision);
+    move(u, one_tensor(o, &e->output.tokens), one_tensor(all_o, &e->output.heads), unpack, arena);
+
+    saved->tensor[SAVED_Q] = all_q;
+    saved->tensor[SAVED_K] = all_k;
+    saved->tensor[SAVED_V] = all_v;
+    saved->tensor[SAVED_O] = all_o;
+}
+
+static void ulysses_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tensor dk, cp_tensor dv,
+                                    cp_tensor dout, const cp_saved *saved, cp_tensor o, cp_tensor q,
+                                    cp_tensor k, cp_tensor v, const cp_attend *attend, cp_arena *scratch,
+                                    cp_precision precision)
+{
+    (void)o;
+    const ulysses_mixer *u = (const ulysses_mixer *)mixer;
+    ulysses_state *s = u->state;
+    check_shards(s, attend, q, k, v);
+    const head_exchange *e = exchange_for(s, attend, k, v);
+    cp_attend inner = inner_attend(s, e, attend);
+    cp_tensor all_q = saved->tensor[SAVED_Q], all_k = saved->tensor[SAVED_K], all_v = saved->tensor[SAVED_V],
+              all_o = saved->tensor[SAVED_O];
+
+    size_t mark = cp_arena_mark(scratch);
+    cp_tensor all_dq = take_heads(s, all_q.extent[2], all_q, scratch);
+    cp_tensor all_dk = take_heads(s, all_k.extent[2], all_k, scratch);
+    cp_tensor all_dv = take_heads(s, all_v.extent[2], all_v, scratch);
+    cp_tensor all_dout = take_heads(s, all_o.extent[2], all_o, scratch);
+    cp_tensor_zero(all_dq);
+    cp_tensor_zero(all_dk);
+    cp_tensor_zero(all_dv);
+    move(u, one_tensor(all_dout, &e->output.heads), one_tensor(dout, &e->output.tokens), unpack, scratch);
+    s->inner.attend_backward(&s->inner, all_dq, all_dk, all_dv, all_dout, saved, all_o, all_q, all_k, all_v,
+                             &inner, scratch, precision);
+    move(u, tokens_message(e, dq, dk, dv), heads_message(e, all_dq, all_dk, all_dv), add, scratch);
+    cp_arena_release(scratch, mark);
+}
+
+/* ---- carry ------------------------------------------------------------------------------------------------------ */
+
+static int next_rank(const cp_comm *comm)
+{
+    return cp_comm_rank(comm) + 1 < cp_comm_size(comm) ? cp_comm_rank(comm) + 1 : -1;
+}
+
+static int previous_rank(const cp_comm *comm)
+{
+    return cp_comm_rank(comm) - 1; /* of the first: nobody */
+}
+
+static void ulysses_carry(const cp_mixer *mixer, cp_tensor received, cp_tensor sent)
+{
+    cp_comm *comm = state_of(mixer)->comm;
+    cp_check(cp_tensor_same_shape(received, sent), "a state of another shape");
+    cp_check(cp_tensor_contiguous(received) && cp_tensor_contiguous(sent), "a strided state");
+    size_t bytes = cp_tensor_bytes(sent);
+    cp_comm_shift(comm, next_rank(comm), sent.data, bytes, previous_rank(comm), received.data, bytes);
+    if (previous_rank(comm) < 0)
+        cp_tensor_zero(received);
+}
+
+static void ulysses_carry_backward(const cp_mixer *mixer, cp_tensor dsent, cp_tensor dreceived,
+                                   cp_arena *scratch)
+{
+    static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
+    cp_comm *comm = state_of(mixer)->comm;
+    cp_check(cp_tensor_same_shape(dsent, dreceived), "a state of another shape");
+    cp_check(cp_tensor_contiguous(dreceived), "a strided state");
+    size_t mark = cp_arena_mark(scratch);
+    cp_tensor arrived = cp_tensor_take(scratch, dsent.dtype, dsent.dims, dsent.extent);
+    size_t bytes = cp_tensor_bytes(arrived);
+    cp_comm_shift(comm, previous_rank(comm), dreceived.data, bytes, next_rank(comm), arrived.data, bytes);
+    if (next_rank(comm) >= 0)
+        mixer->ops->pointwise->accumulate(dsent, arrived, exact);
+    cp_arena_release(scratch, mark);
+}
+
+/* ---- sum, maximum ----------------------------------------------------------------------------------------------- */
+
+typedef double combine(double a, double b);
+
+static double plus(double a, double b)
+{
+    return a + b;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void combine_ranks(const cp_mixer *mixer, double *values, int count, combine *with)
+{
+    ulysses_state *s = state_of(mixer);
+    if (cp_comm_measures(s->comm))
+        return;
+    for (int first = 0; first < count; first += SUM_CHUNK) {
+        int chunk = count - first < SUM_CHUNK ? count - first : SUM_CHUNK;
+        for (int rank = 0; rank < s->layout->P; rank++)
+            s->bytes[rank] = (size_t)chunk * sizeof *values;
+        cp_comm_allgather(s->comm, s->gathered, s->bytes, values + first, (size_t)chunk * sizeof *values);
+        for (int n = 0; n < chunk; n++) {
+            double result = s->gathered[n];
+            for (int rank = 1; rank < s->layout->P; rank++)
+                result = with(result, s->gathered[rank * chunk + n]);
+            values[first + n] = result;
+        }
+    }
+}
+
+static void ulysses_sum(const cp_mixer *mixer, double *values, int count)
+{
+    combine_ranks(mixer, values, count, plus);
+}
+
+static void ulysses_maximum(const cp_mixer *mixer, double *values, int count)
+{
+    combine_ranks(mixer, values, count, larger);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+static cp_tensor whole_index(const cp_layout *layout, cp_arena *arena)
+{
+    cp_tensor index = CP_TAKE(arena, CP_I64, layout->B, layout->T);
+    int64_t *out = index.data;
+    for (int64_t n = 0; n < layout->B * layout->T; n++)
+        out[n] = n % layout->T;
+    return index;
+}
+
+cp_mixer *cp_exchange_ulysses(cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
+                              const cp_exchange_rules *rules, cp_arena *arena)
+{
+    int rank = cp_comm_rank(comm);
+    size_t P = (size_t)layout->P;
+    ulysses_state *state = cp_arena_take(arena, sizeof *state);
+    *state = (ulysses_state){.comm = comm,
+                             .layout = layout,
+                             .rules = rules,
+                             .arena = arena,
+                             .inner = cp_mixer_local(ops, whole_index(layout, arena)),
+                             .gathered = cp_arena_take(arena, P * SUM_CHUNK * sizeof *state->gathered),
+                             .bytes = cp_arena_take(arena, P * sizeof *state->bytes)};
+    ulysses_mixer *u = cp_arena_take(arena, sizeof *u);
+    *u = (ulysses_mixer){
+        .mixer = {.attend = ulysses_attend,
+                  .attend_backward = ulysses_attend_backward,
+                  .carry = ulysses_carry,
+                  .carry_backward = ulysses_carry_backward,
+                  .sum = ulysses_sum,
+                  .maximum = ulysses_maximum,
+                  .ops = ops,
+                  .index = CP_VIEW(layout->index[rank], CP_I64, layout->B, layout->tokens[rank])},
+        .state = state};
+    return &u->mixer;
+}
