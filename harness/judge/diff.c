@@ -205,11 +205,11 @@ static void say_not_zero(cp_tensor_result *tensor, const cp_statistics *s)
            s->first_violation.expected != 0 ? ", and it is not on the expected side either" : "");
 }
 
-/* How far apart the ranks' replicas of a reduced gradient are: judged like any other error. */
+/* How far apart the ranks' own copies are: judged like any other error. */
 static cp_status judge_replicas(const judgement *j, cp_tensor_result *tensor, const cp_pair *pair)
 {
     double difference = 0;
-    if (tensor->kind == CP_TENSOR_GRADIENT && pair->actual >= 0)
+    if (pair->actual >= 0)
         CP_TRY(cp_join_replicas(j->sides.actual, (size_t)pair->actual, &difference));
     tensor->replica_difference = difference;
     bool within = difference * tensor->actual_norm <= tensor->norm_limit;
@@ -341,7 +341,7 @@ static void note_replicas(cp_result *result)
     if (worst)
         cp_result_note(
             result,
-            "the ranks' own copies of %zu gradients are not equal, but within the limits: %s by %.1e "
+            "the ranks' own copies of %zu tensors are not equal, but within the limits: %s by %.1e "
             "of its norm",
             count, worst->name, worst->replica_difference);
 }

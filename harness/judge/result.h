@@ -45,8 +45,7 @@ typedef struct cp_tensor_result {
         scaled_error; /* error_norm / what the limit is a multiple of: a gradient that is zero by symmetry is
                               measured by its layer */
 
-    double
-        replica_difference; /* largest, between the ranks' own copies of a reduced gradient, over its norm */
+    double replica_difference; /* largest, between the ranks' own copies, over the norm */
     /* Of [B,T,…] tensors over their limit: (row, position) pairs that hold an element over it; else -1, 0, false. */
     int64_t first_bad_position, bad_positions, judged_positions;
     bool

@@ -42,12 +42,25 @@ static void note_dtype(cp_result *result, const cp_source *source)
         note_narrow_storage(result, source);
 }
 
+/* What the source itself has to say: how it was read, what was joined. */
+static void take_notes(cp_result *result, const cp_source *source)
+{
+    const char *at = source->notes ? source->notes : "";
+    while (*at) {
+        size_t span = strcspn(at, "\n");
+        cp_result_note(result, "%.*s", (int)span, at);
+        at += span + (at[span] == '\n');
+    }
+}
+
 cp_limits cp_runs_limits(cp_result *result, const cp_sides *sides, const cp_diff_options *options)
 {
     const cp_declaration *actual = &sides->actual->declaration;
     const cp_declaration *expected = &sides->expected->declaration;
     cp_dtype dtype = actual->compute_dtype;
     bool islands = actual->islands;
+    take_notes(result, sides->expected);
+    take_notes(result, sides->actual);
     note_dtype(result, sides->actual);
     if (!cp_sides_truth(sides)) {
         note_dtype(result, sides->expected);

@@ -1,0 +1,182 @@
+#include "harness/report/forms.h"
+
+#include "base/json.h"
+#include "harness/report/words.h"
+
+#include <stdlib.h>
+
+/* Grows by one when a member changes its meaning or goes; new members do not count. */
+enum { SCHEMA_VERSION = 1 };
+
+static void set_text(cp_json *object, const char *name, const char *text)
+{
+    char clean[CP_WORD];
+    cp_json_set_string(object, name, cp_word_clean(clean, text));
+}
+
+static cp_json *indices(const int64_t *values, int count)
+{
+    cp_json *array = cp_json_new_array();
+    for (int i = 0; i < count; i++)
+        cp_json_append_integer(array, values[i]);
+    return array;
+}
+
+static cp_json *list(char *const *sentences, size_t count)
+{
+    cp_json *array = cp_json_new_array();
+    for (size_t i = 0; i < count; i++) {
+        char clean[CP_WORD];
+        cp_json_append_string(array, cp_word_clean(clean, sentences[i]));
+    }
+    return array;
+}
+
+static cp_json *document(const char *kind)
+{
+    cp_json *root = cp_json_new_object();
+    cp_json_set_integer(root, "schema_version", SCHEMA_VERSION);
+    cp_json_set_string(root, "kind", kind);
+    return root;
+}
+
+static char *finish(cp_json *root)
+{
+    char *text = cp_json_text(root);
+    cp_json_close(root);
+    return text;
+}
+
+/* ---- one judgement ---- */
+
+static void set_numbers(cp_json *object, const cp_tensor_result *tensor)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } integers[] = {
+        {"judged", tensor->judged},
+        {"unjudged", tensor->unjudged},
+        {"mismatches", tensor->mismatches},
+        {"over_limit", tensor->over_limit},
+        {"nonfinite_expected", tensor->nonfinite_expected},
+        {"nonfinite_actual", tensor->nonfinite_actual},
+        {"must_be_zero_violations", tensor->must_be_zero_violations},
+    };
+    const struct {
+        const char *name;
+        double value;
+    } reals[] = {
+        {"expected_norm", tensor->expected_norm},
+        {"actual_norm", tensor->actual_norm},
+        {"error_norm", tensor->error_norm},
+        {"norm_limit", tensor->norm_limit},
+        {"largest_error", tensor->largest_error},
+        {"element_limit", tensor->element_limit},
+        {"relative_error", tensor->relative_error},
+        {"scaled_error", tensor->scaled_error},
+        {"of_limit", cp_tensor_excess(tensor)},
+        {"factor", tensor->factor},
+        {"cosine", tensor->cosine},
+        {"replica_difference", tensor->replica_difference},
+    };
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        cp_json_set_integer(object, integers[i].name, integers[i].value);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        cp_json_set_real(object, reals[i].name, reals[i].value);
+}
+
+static cp_json *worst_of(const cp_tensor_result *tensor)
+{
+    cp_json *worst = cp_json_new_object();
+    cp_json_set(worst, "index", indices(tensor->worst_index, tensor->dims));
+    cp_json_set_real(worst, "actual", tensor->worst_actual);
+    cp_json_set_real(worst, "expected", tensor->worst_expected);
+    return worst;
+}
+
+static cp_json *positions_of(const cp_tensor_result *tensor)
+{
+    cp_json *positions = cp_json_new_object();
+    cp_json_set_integer(positions, "first", tensor->first_bad_position);
+    cp_json_set_integer(positions, "bad", tensor->bad_positions);
+    cp_json_set_integer(positions, "judged", tensor->judged_positions);
+    return positions;
+}
+
+static cp_json *tensor_of(const cp_tensor_result *tensor)
+{
+    cp_json *object = cp_json_new_object();
+    set_text(object, "name", tensor->name);
+    cp_json_set_string(object, "kind", cp_tensor_kind_name(tensor->kind));
+    cp_json_set_string(object, "verdict", cp_verdict_name(tensor->verdict));
+    set_text(object, "reason", tensor->reason);
+    cp_json_set(object, "shape", indices(tensor->extent, tensor->dims));
+    if (!tensor->measured)
+        return object;
+    set_numbers(object, tensor);
+    cp_json_set(object, "worst", worst_of(tensor));
+    if (tensor->bad_positions > 0)
+        cp_json_set(object, "positions", positions_of(tensor));
+    return object;
+}
+
+char *cp_json_result(const cp_result *result)
+{
+    cp_json *root = document("diff");
+    cp_json *tensors = cp_json_new_array();
+    cp_json_set_string(root, "verdict", cp_verdict_name(result->verdict));
+    cp_json_set_integer(root, "exit_status", cp_verdict_exit(result->verdict));
+    set_text(root, "expected", result->expected_label);
+    set_text(root, "actual", result->actual_label);
+    cp_json_set_string(root, "dtype", cp_dtype_name(result->dtype));
+    cp_json_set_string(root, "limits", cp_limit_rule_name(result->limits));
+    cp_json_set_real(root, "loss", result->worst_loss);
+    cp_json_set_real(root, "logits", result->worst_logits);
+    cp_json_set_real(root, "gradients", result->worst_gradient);
+    set_text(root, "worst_tensor", result->worst_tensor);
+    cp_json_set(root, "failures", list(result->failures, result->failure_count));
+    cp_json_set(root, "notes", list(result->notes, result->note_count));
+    set_text(root, "next", result->next);
+    for (size_t i = 0; i < result->count; i++)
+        cp_json_append(tensors, tensor_of(&result->tensors[i]));
+    cp_json_set(root, "tensors", tensors);
+    return finish(root);
+}
+
+/* ---- trials ---- */
+
+static cp_json *trial_of(const cp_trial_row *row)
+{
+    cp_json *object = cp_json_new_object();
+    set_text(object, "fixture", row->fixture);
+    cp_json_set_integer(object, "cp", row->cp);
+    set_text(object, "exchange", row->exchange);
+    set_text(object, "layout", row->layout);
+    cp_json_set_string(object, "dtype", cp_dtype_name(row->dtype));
+    set_text(object, "attention", row->attention);
+    cp_json_set_string(object, "verdict", cp_trial_outcome_name(row->outcome));
+    cp_json_set_real(object, "loss", row->loss);
+    cp_json_set_real(object, "logits", row->logits);
+    cp_json_set_real(object, "gradients", row->gradients);
+    set_text(object, "worst_tensor", row->worst_tensor);
+    set_text(object, "sentence", row->sentence);
+    cp_json_set_real(object, "seconds", row->seconds);
+    return object;
+}
+
+char *cp_json_trials(const cp_trial_row *rows, size_t count)
+{
+    cp_json *root = document("verify");
+    cp_json *runs = cp_json_new_array();
+    cp_trial_tally tally = cp_trials_tally(rows, count);
+    cp_json_set_integer(root, "exit_status", cp_trials_exit(rows, count));
+    cp_json_set_integer(root, "runs", (int64_t)tally.runs);
+    for (int outcome = 0; outcome < CP_TRIAL_OUTCOMES; outcome++)
+        cp_json_set_integer(root, cp_trial_outcome_name((cp_trial_outcome)outcome),
+                            (int64_t)tally.of[outcome]);
+    for (size_t i = 0; i < count; i++)
+        cp_json_append(runs, trial_of(&rows[i]));
+    cp_json_set(root, "trials", runs);
+    return finish(root);
+}
