@@ -91,11 +91,8 @@ static cp_status report(const cp_session *session, const cp_arguments *arguments
         printf("%s\n", cp_verdict_name(result->verdict));
     else
         cp_print_report(cp_report_result(result, CP_REPORT_TEXT, style));
-    if (cp_given(arguments, "junit"))
-        CP_TRY(cp_write_asked(arguments, "junit", cp_report_result(result, CP_REPORT_JUNIT, style)));
-    if (cp_given(arguments, "markdown"))
-        CP_TRY(cp_write_asked(arguments, "markdown", cp_report_result(result, CP_REPORT_MARKDOWN, style)));
-    return CP_OK;
+    CP_TRY(cp_write_asked(arguments, "junit", cp_report_result(result, CP_REPORT_JUNIT, style)));
+    return cp_write_asked(arguments, "markdown", cp_report_result(result, CP_REPORT_MARKDOWN, style));
 }
 
 static cp_status diff(int *verdict, const cp_session *session, const cp_arguments *arguments,

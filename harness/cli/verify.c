@@ -228,21 +228,28 @@ static cp_status verify_all(verifying *self, const cp_arguments *arguments)
     return status;
 }
 
+/* The table's closing line alone. */
+static void print_summary(char *text)
+{
+    size_t length = strlen(text);
+    if (length > 0 && text[length - 1] == '\n')
+        text[length - 1] = '\0';
+    const char *line = strrchr(text, '\n');
+    printf("%s\n", line != NULL ? line + 1 : text);
+    free(text);
+}
+
 static cp_status write_reports(const verifying *self, const cp_arguments *arguments)
 {
     const cp_session *session = self->session;
-    const cp_trial_row *rows = self->rows;
-    size_t count = self->count;
-    cp_report_style style = {.all = !session->quiet, .color = session->color};
-    cp_report_format format = session->json ? CP_REPORT_JSON : CP_REPORT_TEXT;
-    cp_print_report(cp_report_trials(rows, count, format, style));
-    style = (cp_report_style){.all = true};
-    if (cp_given(arguments, "junit"))
-        CP_TRY(cp_write_asked(arguments, "junit", cp_report_trials(rows, count, CP_REPORT_JUNIT, style)));
-    if (cp_given(arguments, "markdown"))
-        CP_TRY(
-            cp_write_asked(arguments, "markdown", cp_report_trials(rows, count, CP_REPORT_MARKDOWN, style)));
-    return CP_OK;
+    char *text = cp_report_trials(self->rows, self->count, session->json ? CP_REPORT_JSON : CP_REPORT_TEXT);
+    if (session->quiet && !session->json)
+        print_summary(text);
+    else
+        cp_print_report(text);
+    CP_TRY(cp_write_asked(arguments, "junit", cp_report_trials(self->rows, self->count, CP_REPORT_JUNIT)));
+    return cp_write_asked(arguments, "markdown",
+                          cp_report_trials(self->rows, self->count, CP_REPORT_MARKDOWN));
 }
 
 static cp_status verify(verifying *self, const cp_arguments *arguments)
