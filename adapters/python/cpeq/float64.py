@@ -4,6 +4,9 @@ Model code asks for float32 in norms, softmax, rope and the loss, so a model tha
 converted to double is accurate to about 1e-7 only. Inside `with Float64():` every request for a
 narrower float is answered with float64, and whatever still came out narrower is noted. Build the
 model inside it too: inverse frequencies and the like are computed then.
+
+Requests are answered twice: where Python calls a function of torch, and where torch dispatches an
+operation, because the backward of a custom autograd.Function is only seen there.
 """
 
 import collections
@@ -29,26 +32,26 @@ class Float64:
 
     def __init__(self, strict=False):
         self.strict = strict
-        self._promotion = _Promotion()
-        self._watch = NarrowWatch()
+        self._functions = _PromotedFunctions()
+        self._operations = _PromotedOperations()
 
     @property
     def narrowed(self):
-        return self._watch.narrowed
+        return self._operations.narrowed
 
     def __enter__(self):
         self._default = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
-        self._watch.__enter__()
-        self._promotion.__enter__()
+        self._operations.__enter__()
+        self._functions.__enter__()
         return self
 
     def __exit__(self, kind, value, trace):
-        self._promotion.__exit__(kind, value, trace)
-        self._watch.__exit__(kind, value, trace)
+        self._functions.__exit__(kind, value, trace)
+        self._operations.__exit__(kind, value, trace)
         torch.set_default_dtype(self._default)
         if self.strict and kind is None and self.narrowed:
-            raise RuntimeError(f"Float64: expected no float narrower than float64, found {self._watch.summary()}")
+            raise RuntimeError(f"Float64: expected no float narrower than float64, found {self._operations.summary()}")
 
 
 class NarrowWatch(TorchDispatchMode):
@@ -73,12 +76,19 @@ def tensor(array):
     return torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else array.dtype))
 
 
-class _Promotion(TorchFunctionMode):
-    """Answers each request for a narrower float, in whatever argument, with float64."""
+class _PromotedFunctions(TorchFunctionMode):
+    """Answers each request of Python code for a narrower float, in whatever argument, with float64."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         func = NARROWING.get(func, func)
         return func(*tree_map(_promoted, args), **tree_map(_promoted, kwargs or {}))
+
+
+class _PromotedOperations(NarrowWatch):
+    """The same where an operation is dispatched; what comes out narrow all the same is counted."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return super().__torch_dispatch__(func, types, tree_map(_promoted, args), tree_map(_promoted, kwargs or {}))
 
 
 def _promoted(item):

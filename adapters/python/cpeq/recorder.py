@@ -11,7 +11,7 @@ import torch
 
 from cpeq.batch import local_batch
 from cpeq.dump import BFloat16, digest, rank_path, write_dump
-from cpeq.fixture import Fixture
+from cpeq.fixture import Fixture, FormatError
 from cpeq.float64 import NarrowWatch
 
 WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
@@ -118,8 +118,8 @@ class Recorder:
     def _put(self, name, value, ndim):
         expected = [len(self._local.batch_index), len(self._local.token_index)]
         if value.ndim != ndim or list(value.shape[:2]) != expected:
-            raise ValueError(f"{self.path}: /{name}: expected rows and positions {expected} of this rank's batch,"
-                             f" found shape {list(value.shape)}")
+            raise FormatError(f"{self.path}: /{name}: expected rows and positions {expected} of this rank's batch,"
+                              f" found shape {list(value.shape)}")
         self._results[name] = _array(value)
 
     def _write(self):

@@ -110,21 +110,23 @@ class Promotion(unittest.TestCase):
             with cpeq.Float64(strict=True):
                 narrow * 2
 
-    def test_the_backward_is_watched_too(self):
+    def test_the_backward_of_a_custom_function_is_promoted_too(self):
         class Square(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):
                 ctx.save_for_backward(x)
-                return x * x
+                return x.float() * x
 
             @staticmethod
             def backward(ctx, g):
-                return torch.ops.aten._to_copy(2 * g * ctx.saved_tensors[0], dtype=torch.float32)
+                x, = ctx.saved_tensors
+                third = torch.full((), 1.0, dtype=torch.float32) / 3
+                return 2 * g.float() * x.to(torch.bfloat16) * third
 
         x = torch.ones(2, dtype=torch.float64, requires_grad=True)
-        with cpeq.Float64() as promoted:
+        with cpeq.Float64(strict=True):
             Square.apply(x).sum().backward()
-        self.assertIn("aten._to_copy.default", promoted.narrowed)
+        self.assertEqual(x.grad[0].item(), 2 / 3)
 
 
 class Recording(FolderTest):

@@ -1,0 +1,58 @@
+"""Running every case of one world size in one set of processes."""
+
+import datetime
+import json
+import os
+import shutil
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+OUTCOME = "outcome.json"
+TIMEOUT = datetime.timedelta(seconds=60)
+
+
+def run(cases, size):
+    """Run each case on size ranks: its dump is left in case.dump, or the reason in OUTCOME there."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(_rank, (size, cases, os.path.join(folder, "store")), nprocs=size)
+
+
+def _rank(rank, size, cases, store):
+    import steps
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=TIMEOUT)
+    context = steps.Context(rank, size, dist.init_device_mesh("cpu", (size,), mesh_dim_names=("cp",)))
+    for case in cases:
+        reasons = [None] * size
+        dist.all_gather_object(reasons, _attempt(steps.RECIPES[case.recipe], context, case))
+        if rank == 0:
+            _conclude(case, reasons)
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+def _attempt(recipe, context, case):
+    """None, or why this rank left no dump: what it ran is not the fixture's step, or something refused to run it."""
+    import cpeq
+
+    try:
+        with cpeq.Float64(strict=True):
+            recipe(context, cpeq.Fixture(case.fixture), case.dump)
+    except Exception as error:
+        verdict = "not comparable" if isinstance(error, cpeq.FormatError) else "refused"
+        return f"{verdict}: {' '.join(str(error).split())}"
+    return None
+
+
+def _conclude(case, reasons):
+    """A step that some rank did not finish leaves no dump but the reason, of the lowest rank that has one."""
+    reason = next((reason for reason in reasons if reason), None)
+    if reason:
+        shutil.rmtree(case.dump, ignore_errors=True)
+    os.makedirs(case.dump, exist_ok=True)
+    with open(os.path.join(case.dump, OUTCOME), "w") as file:
+        json.dump(reason, file)
