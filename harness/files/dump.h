@@ -8,17 +8,20 @@
  * CP_INCOMPARABLE for a declaration that a judge must have and the file lacks, or that this version does not know. */
 cp_status cp_dump_open(cp_source **out, const char *path);
 
-/* Opens files and directories (a directory means all its *.h5 in order of name) and joins them. */
+/* Opens files and directories (a directory means all its *.h5 in order of name) and joins them; B and T as
+ * cp_source_join has them. CP_INCOMPARABLE for a directory without any. */
 cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, int64_t B, int64_t T);
 
 /* Writes any source, with its declaration, as a dump: beside `path`, renamed when complete, the same content the same
- * bytes. */
+ * bytes. What is not finite is written as it is. */
 cp_status cp_dump_write(const char *path, const cp_source *source);
 
-/* ---- atomic files, for every writer ---- */
-/* A name beside `path` that holds this process's id; files of the same pattern whose process is gone are removed. */
+/* ---- atomic files, for every writer -------------------------------------------------------------------------------
+ * A name beside `path` that holds this process's id; files of the same pattern whose process is gone are removed. */
 enum { CP_PATH_BYTES = 4096 };
 cp_status cp_temporary_name(char out[CP_PATH_BYTES], const char *path);
-cp_status cp_temporary_commit(const char *temporary, const char *path); /* fsync and rename */
+cp_status cp_temporary_commit(const char *temporary,
+                              const char *path);  /* fsync and rename; removed on failure */
+void cp_temporary_discard(const char *temporary); /* after a failure to write it */
 
 #endif

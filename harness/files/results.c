@@ -15,15 +15,15 @@ enum { GROUPS = sizeof groups / sizeof *groups };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static cp_status check_finite(const cp_results *results, size_t tensor, int64_t first, int64_t count,
-                              const double *values)
+/* `file` and `object` are what the sentence calls them. */
+static cp_status check_finite(const char *file, const char *object, const cp_source_tensor *t, int64_t first,
+                              int64_t count, const double *values)
 {
     int64_t bad = 0;
     while (bad < count && isfinite(values[bad]))
         bad++;
     if (bad == count)
         return CP_OK;
-    const cp_source_tensor *t = &results->tensors[tensor];
     int64_t index[CP_MAX_DIMS] = {0};
     int64_t rest = first + bad;
     for (int axis = t->dims - 1; axis >= 0; axis--) {
@@ -31,8 +31,8 @@ static cp_status check_finite(const cp_results *results, size_t tensor, int64_t 
         rest /= t->extent[axis];
     }
     char place[CP_SHAPE_TEXT];
-    return cp_fail(CP_BAD_INPUT, "%s: %s: expected finite numbers, found %g at %s", cp_h5_path(results->file),
-                   results->paths[tensor], values[bad], cp_shape_text(place, t->dims, index));
+    return cp_fail(CP_BAD_INPUT, "%s: %s: expected finite numbers, found %g at %s", file, object, values[bad],
+                   cp_shape_text(place, t->dims, index));
 }
 
 static cp_status read_results(const cp_source *source, size_t tensor, int64_t first, int64_t count,
@@ -50,7 +50,8 @@ static cp_status read_results(const cp_source *source, size_t tensor, int64_t fi
         cp_dtype_to_double(out + done, block, dtype, (size_t)n);
         done += n;
     }
-    return results->finite ? check_finite(results, tensor, first, count, out) : CP_OK;
+    return results->finite ? check_finite(source->label, path, &source->tensors[tensor], first, count, out)
+                           : CP_OK;
 }
 
 /* ---- listing ----------------------------------------------------------------------------------------------------- */
@@ -147,5 +148,51 @@ cp_status cp_results_sort(cp_results *results, cp_pool *pool)
             return cp_fail(CP_INCOMPARABLE, "%s: %s and %s: two tensors of one name",
                            cp_h5_path(results->file), all[i - 1].path, all[i].path);
     }
+    return CP_OK;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static cp_status write_tensor(cp_h5 *file, const char *root, const cp_source *source, size_t tensor,
+                              bool finite)
+{
+    const cp_source_tensor *t = &source->tensors[tensor];
+    cp_dtype dtype = t->dtype == CP_F16 ? CP_F32 : t->dtype;
+    char path[2 * CP_NAME_BYTES];
+    cp_check(strlen(t->name) < CP_NAME_BYTES, "a name of %zu bytes", strlen(t->name));
+    snprintf(path, sizeof path, "%s/%s", root, t->name);
+    int64_t count = 1;
+    for (int axis = 0; axis < t->dims; axis++)
+        count *= t->extent[axis];
+    CP_TRY(cp_h5_make_array(file, path, dtype, t->dims, t->extent));
+    double values[BLOCK / 2], stored[BLOCK / 2];
+    for (int64_t done = 0; done < count;) {
+        int64_t n = count - done < BLOCK / 2 ? count - done : BLOCK / 2;
+        CP_TRY(source->read(source, tensor, done, n, values));
+        if (finite)
+            CP_TRY(check_finite(source->label, path, t, done, n, values));
+        cp_dtype_from_double(stored, dtype, values, (size_t)n);
+        CP_TRY(cp_h5_write(file, path, done, n, stored));
+        done += n;
+    }
+    return CP_OK;
+}
+
+cp_status cp_results_write(cp_h5 *file, const char *root, const cp_source *source, bool finite)
+{
+    for (int g = 0; g < GROUPS; g++) {
+        char path[64];
+        bool needed = false;
+        for (size_t t = 0; t < source->count; t++) {
+            size_t length = strlen(groups[g]);
+            needed |= strncmp(source->tensors[t].name, groups[g], length) == 0 &&
+                      source->tensors[t].name[length] == '/';
+        }
+        snprintf(path, sizeof path, "%s/%s", root, groups[g]);
+        if (needed)
+            CP_TRY(cp_h5_make_group(file, path));
+    }
+    for (size_t t = 0; t < source->count; t++)
+        CP_TRY(write_tensor(file, root, source, t, finite));
     return CP_OK;
 }

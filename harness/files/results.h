@@ -22,4 +22,8 @@ cp_status cp_results_collect(cp_results *results, cp_h5 *file, cp_pool *pool, co
 /* Sorts again after names were changed; CP_INCOMPARABLE where two datasets have one name. */
 cp_status cp_results_sort(cp_results *results, cp_pool *pool);
 
+/* Writes all tensors of a source under `root`, streamed; float16 becomes float32. With `finite`, CP_BAD_INPUT for a
+ * value that is not. */
+cp_status cp_results_write(cp_h5 *file, const char *root, const cp_source *source, bool finite);
+
 #endif

@@ -1,0 +1,324 @@
+#include "harness/files/dump.h"
+
+#include "harness/files/header.h"
+#include "harness/files/prefixes.h"
+#include "harness/files/results.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct dump {
+    cp_results results; /* first: its source is the dump's */
+    cp_h5 *file;
+    cp_pool pool;
+} dump;
+
+static const char *path_of(const dump *d)
+{
+    return d->results.source.label;
+}
+
+/* ---- declarations that this version does not read ---------------------------------------------------------------- */
+
+static cp_status not_read(const dump *d, const char *what, const char *name)
+{
+    return cp_fail(CP_INCOMPARABLE, "%s: declares %s %s, which this version does not read", path_of(d), what,
+                   name);
+}
+
+static cp_status check_kind(const dump *d, const char *kind)
+{
+    if (strcmp(kind, "dump") == 0)
+        return CP_OK;
+    if (strcmp(kind, "attention") == 0 || strcmp(kind, "digest") == 0)
+        return not_read(d, "kind", kind);
+    return cp_fail(CP_BAD_INPUT, "%s: attribute kind: expected \"dump\", found \"%s\"", path_of(d), kind);
+}
+
+static cp_status check_unread(const dump *d)
+{
+    static const char *const attributes[] = {"name_map", "strip"};
+    static const char *const objects[] = {"/logits_index", "/logsumexp", "/target_logit", "/grads_partial"};
+    static const char *const slices[] = {"global_shape", "offset", "replicated"};
+    bool found;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        CP_TRY(cp_h5_has(d->file, "/", attributes[i], &found));
+        if (found)
+            return not_read(d, "attribute", attributes[i]);
+    }
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
+        cp_h5_kind kind;
+        CP_TRY(cp_h5_look(d->file, objects[i], &kind));
+        if (kind != CP_H5_NOTHING)
+            return not_read(d, "the object", objects[i]);
+    }
+    for (size_t t = 0; t < d->results.source.count; t++) {
+        for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
+            const char *object = d->results.paths[t];
+            CP_TRY(cp_h5_has(d->file, object, slices[i], &found));
+            if (found)
+                return cp_fail(CP_INCOMPARABLE,
+                               "%s: %s: declares attribute %s, which this version does not read", path_of(d),
+                               object, slices[i]);
+        }
+    }
+    return CP_OK;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
+
+static cp_status read_int(const dump *d, const char *name, int least, int *out, bool *found)
+{
+    int64_t value = *out;
+    CP_TRY(cp_h5_integer(d->file, "/", name, &value, found));
+    if (*found && (value < least || value > INT_MAX))
+        return cp_fail(CP_BAD_INPUT, "%s: attribute %s: expected at least %d, found %" PRId64, path_of(d),
+                       name, least, value);
+    *out = (int)value;
+    return CP_OK;
+}
+
+static cp_status read_rank(const dump *d, cp_declaration *said)
+{
+    bool found;
+    CP_TRY(read_int(d, "cp_size", 1, &said->cp_size, &found));
+    CP_TRY(read_int(d, "cp_rank", 0, &said->cp_rank, &found));
+    CP_TRY(read_int(d, "dp_size", 1, &said->dp_size, &found));
+    CP_TRY(read_int(d, "dp_rank", 0, &said->dp_rank, &found));
+    if (said->cp_rank >= said->cp_size)
+        return cp_fail(CP_BAD_INPUT, "%s: attribute cp_rank: expected below cp_size %d, found %d", path_of(d),
+                       said->cp_size, said->cp_rank);
+    if (said->dp_size > 1 || said->dp_rank > 0)
+        return not_read(d, "attribute", "dp_size above 1");
+    return CP_OK;
+}
+
+/* A word that the file may choose; CP_INCOMPARABLE where it is none that is known. */
+static cp_status unknown_word(const dump *d, const char *name, const char *word)
+{
+    return cp_fail(CP_INCOMPARABLE, "%s: declares %s = \"%.64s\", which this version does not know",
+                   path_of(d), name, word);
+}
+
+static cp_status read_words(dump *d, cp_declaration *said)
+{
+    const char *loss, *gradients, *dtype, *islands;
+    CP_TRY(cp_text_or_empty(d->file, &d->pool, "/", "loss_kind", &loss));
+    CP_TRY(cp_text_or_empty(d->file, &d->pool, "/", "gradients", &gradients));
+    CP_TRY(cp_text_or_empty(d->file, &d->pool, "/", "compute_dtype", &dtype));
+    CP_TRY(cp_text_or_empty(d->file, &d->pool, "/", "islands", &islands));
+    if (*loss && !cp_loss_kind_named(&said->loss_kind, loss))
+        return unknown_word(d, "loss_kind", loss);
+    if (*gradients && !cp_gradient_kind_named(&said->gradients, gradients))
+        return unknown_word(d, "gradients", gradients);
+    if (*dtype && (!cp_dtype_named(&said->compute_dtype, dtype) || !cp_dtype_is_float(said->compute_dtype)))
+        return unknown_word(d, "compute_dtype", dtype);
+    if (*islands && strcmp(islands, "float32") != 0)
+        return unknown_word(d, "islands", islands);
+    said->dtype_declared = *dtype != '\0';
+    said->islands = *islands != '\0';
+
+    if (said->cp_rank < 0)
+        return CP_OK;
+    const struct {
+        const char *name, *word;
+    } needed[] = {{"loss_kind", loss}, {"gradients", gradients}, {"compute_dtype", dtype}};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!*needed[i].word)
+            return cp_fail(CP_INCOMPARABLE, "%s: attribute %s: expected in a dump of one rank, found nothing",
+                           path_of(d), needed[i].name);
+    return CP_OK;
+}
+
+static cp_status read_numbers(dump *d, cp_declaration *said)
+{
+    bool found;
+    CP_TRY(cp_h5_integer(d->file, "/", "loss_count", &said->loss_count, &found));
+    if (found && said->loss_count < 0)
+        return cp_fail(CP_BAD_INPUT, "%s: attribute loss_count: expected at least 0, found %" PRId64,
+                       path_of(d), said->loss_count);
+    if (!found && said->loss_kind == CP_LOSS_LOCAL_MEAN)
+        return cp_fail(CP_INCOMPARABLE,
+                       "%s: attribute loss_count: expected with loss_kind local_mean, found nothing",
+                       path_of(d));
+    CP_TRY(cp_h5_real(d->file, "/", "grad_scale", &said->grad_scale, &found));
+    if (!(said->grad_scale > 0 && isfinite(said->grad_scale)))
+        return cp_fail(CP_BAD_INPUT, "%s: attribute grad_scale: expected a positive number, found %g",
+                       path_of(d), said->grad_scale);
+    return CP_OK;
+}
+
+static cp_status read_declaration(dump *d, cp_declaration *said)
+{
+    bool found;
+    *said = cp_declaration_whole();
+    const struct {
+        const char *name;
+        const char **text;
+    } texts[] = {{"fixture_id", &said->fixture_id},
+                 {"implementation", &said->implementation},
+                 {"exchange", &said->exchange},
+                 {"layout", &said->layout}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        CP_TRY(cp_text_or_empty(d->file, &d->pool, "/", texts[i].name, texts[i].text));
+    CP_TRY(cp_h5_lines(d->file, &d->pool, "/", "grad_absent", &said->grad_absent, &found));
+    CP_TRY(read_rank(d, said));
+    CP_TRY(read_words(d, said));
+    return read_numbers(d, said);
+}
+
+/* Widest first: a dump that says nothing is as precise as its least precise tensor. */
+static void guess_dtype(dump *d, cp_declaration *said)
+{
+    const cp_source *source = &d->results.source;
+    for (size_t t = 0; !said->dtype_declared && t < source->count; t++)
+        if (cp_dtype_epsilon(source->tensors[t].dtype) > cp_dtype_epsilon(said->compute_dtype))
+            said->compute_dtype = source->tensors[t].dtype;
+}
+
+/* ---- indices ----------------------------------------------------------------------------------------------------- */
+
+typedef struct index_array {
+    int64_t *values; /* NULL: the file has none */
+    int dims;
+    int64_t extent[CP_MAX_DIMS];
+} index_array;
+
+static cp_status read_index(dump *d, index_array *out, const char *path, int most_dims)
+{
+    cp_h5_kind kind;
+    cp_h5_array array;
+    *out = (index_array){0};
+    CP_TRY(cp_h5_look(d->file, path, &kind));
+    if (kind == CP_H5_NOTHING)
+        return CP_OK;
+    CP_TRY(cp_h5_describe(d->file, path, &array));
+    char shape[CP_SHAPE_TEXT];
+    if ((array.dtype != CP_I64 && array.dtype != CP_I32) || array.dims < 1 || array.dims > most_dims ||
+        array.count == 0)
+        return cp_fail(CP_BAD_INPUT, "%s: %s: expected int64 %s, found %s %s", path_of(d), path,
+                       most_dims == 1 ? "[B]" : "[S] or [B,S]", cp_dtype_name(array.dtype),
+                       cp_shape_text(shape, array.dims, array.extent));
+    void *memory;
+    CP_TRY(cp_pool_take(&d->pool, &memory, (size_t)array.count, sizeof(int64_t)));
+    CP_TRY(cp_h5_read(d->file, path, 0, array.count, memory));
+    out->values = memory;
+    out->dims = array.dims;
+    memcpy(out->extent, array.extent, sizeof out->extent);
+    if (array.dtype == CP_I32) /* widened in place, from the end */
+        for (int64_t i = array.count - 1; i >= 0; i--) {
+            int32_t narrow;
+            memcpy(&narrow, (char *)memory + i * (int64_t)sizeof narrow, sizeof narrow);
+            out->values[i] = narrow;
+        }
+    return CP_OK;
+}
+
+/* The first tensor with one row a token: it tells B and S where the indices do not. */
+static const cp_source_tensor *find_rows(const dump *d)
+{
+    static const char *const names[] = {"token_loss", "logits", "grads/inputs_embeds"};
+    const cp_source *source = &d->results.source;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int64_t found = cp_source_find(source, names[i]);
+        if (found >= 0 && source->tensors[found].dims >= 2)
+            return &source->tensors[found];
+    }
+    for (size_t t = 0; t < source->count; t++)
+        if (strncmp(source->tensors[t].name, "trace/", 6) == 0 && source->tensors[t].dims >= 2)
+            return &source->tensors[t];
+    return NULL;
+}
+
+/* [B,S] from what the file has: an index a row, one for all rows, or none, which means in order. */
+static cp_status expand_tokens(dump *d, cp_declaration *said, const index_array *tokens)
+{
+    if (tokens->dims == 2) {
+        said->token_index = tokens->values;
+        return CP_OK;
+    }
+    void *memory;
+    CP_TRY(cp_pool_take(&d->pool, &memory, (size_t)said->B, (size_t)said->S * sizeof(int64_t)));
+    int64_t *out = memory;
+    for (int64_t row = 0; row < said->B * said->S; row++)
+        out[row] = tokens->values ? tokens->values[row % said->S] : row % said->S;
+    said->token_index = out;
+    return CP_OK;
+}
+
+static cp_status read_indices(dump *d, cp_declaration *said)
+{
+    index_array tokens, rows;
+    CP_TRY(read_index(d, &tokens, "/token_index", 2));
+    CP_TRY(read_index(d, &rows, "/batch_index", 1));
+    if (!tokens.values && said->cp_rank >= 0)
+        return cp_fail(CP_INCOMPARABLE, "%s: /token_index: expected in a dump of one rank, found nothing",
+                       path_of(d));
+    const cp_source_tensor *example = find_rows(d);
+    if (!tokens.values && (!rows.values || !example))
+        return CP_OK; /* whole, in order */
+    said->B = tokens.dims == 2 ? tokens.extent[0]
+              : rows.values    ? rows.extent[0]
+              : example        ? example->extent[0]
+                               : 1;
+    said->S = tokens.values ? tokens.extent[tokens.dims - 1] : example->extent[1];
+    said->batch_index = rows.values;
+    if (rows.values && rows.extent[0] != said->B)
+        return cp_fail(CP_BAD_INPUT,
+                       "%s: /batch_index: expected %" PRId64 " rows as /token_index, found %" PRId64,
+                       path_of(d), said->B, rows.extent[0]);
+    return expand_tokens(d, said, &tokens);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void close_dump(cp_source *source)
+{
+    dump *d = source->state;
+    cp_h5_close(d->file);
+    cp_pool_close(&d->pool);
+    free(d);
+}
+
+static cp_status read_dump(dump *d, const char *path)
+{
+    cp_source *source = &d->results.source;
+    const char *kind;
+    cp_declaration said;
+    CP_TRY(cp_pool_text(&d->pool, &source->label, path));
+    const char *label = source->label;
+    CP_TRY(cp_h5_open(&d->file, path));
+    CP_TRY(cp_header_read(d->file, &d->pool, &kind));
+    CP_TRY(check_kind(d, kind));
+    CP_TRY(read_declaration(d, &said));
+    CP_TRY(cp_results_collect(&d->results, d->file, &d->pool, "", "token_index\nbatch_index\n"));
+    source->label = label;
+    source->close = close_dump;
+    CP_TRY(check_unread(d));
+    CP_TRY(read_indices(d, &said));
+    CP_TRY(cp_prefixes_drop(&d->results, &d->pool, &said.grad_absent));
+    guess_dtype(d, &said);
+    source->declaration = said;
+    return CP_OK;
+}
+
+cp_status cp_dump_open(cp_source **out, const char *path)
+{
+    *out = NULL;
+    dump *d = calloc(1, sizeof *d);
+    if (!d)
+        return cp_fail(CP_INTERNAL, "%s: no memory to open it", path);
+    cp_status status = read_dump(d, path);
+    if (status != CP_OK) {
+        cp_h5_close(d->file);
+        cp_pool_close(&d->pool);
+        free(d);
+        return status;
+    }
+    *out = &d->results.source;
+    return CP_OK;
+}

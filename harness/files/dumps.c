@@ -1,0 +1,104 @@
+#include "harness/files/dump.h"
+#include "harness/files/pool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Files to open; directories are replaced by what is in them. */
+typedef struct file_list {
+    cp_pool pool;
+    const char **paths;
+    size_t count, room;
+} file_list;
+
+static cp_status add_path(file_list *list, const char *path)
+{
+    if (list->count == list->room) {
+        size_t room = 2 * list->room + 16;
+        void *grown;
+        CP_TRY(cp_pool_take(&list->pool, &grown, room, sizeof *list->paths));
+        if (list->count > 0)
+            memcpy(grown, list->paths, list->count * sizeof *list->paths);
+        list->paths = grown;
+        list->room = room;
+    }
+    return cp_pool_text(&list->pool, &list->paths[list->count++], path);
+}
+
+static int is_dump(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && length > 3 && strcmp(entry->d_name + length - 3, ".h5") == 0;
+}
+
+static int compare_entries(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name); /* alphasort would follow the locale */
+}
+
+static cp_status explain_empty(const char *directory)
+{
+    char path[CP_PATH_BYTES];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/dump.json", directory);
+    if (stat(path, &status) == 0)
+        return cp_fail(CP_INCOMPARABLE, "%s: declares a dump in dump.json, which this version does not read",
+                       directory);
+    return cp_fail(CP_INCOMPARABLE, "%s: expected dumps (*.h5) in the directory, found none", directory);
+}
+
+static cp_status add_directory(file_list *list, const char *directory)
+{
+    struct dirent **entries;
+    int count = scandir(directory, &entries, is_dump, compare_entries);
+    if (count < 0)
+        return cp_fail(CP_BAD_INPUT, "%s: cannot be read: %s", directory, strerror(errno));
+    cp_status status = count == 0 ? explain_empty(directory) : CP_OK;
+    for (int i = 0; i < count; i++) {
+        const char *path;
+        if (status == CP_OK)
+            status = cp_pool_format(&list->pool, &path, "%s/%s", directory, entries[i]->d_name);
+        if (status == CP_OK)
+            status = add_path(list, path);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static cp_status list_files(file_list *list, const char *const *paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct stat status;
+        bool directory = stat(paths[i], &status) == 0 && S_ISDIR(status.st_mode);
+        CP_TRY(directory ? add_directory(list, paths[i]) : add_path(list, paths[i]));
+    }
+    return CP_OK;
+}
+
+cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, int64_t B, int64_t T)
+{
+    *out = NULL;
+    file_list list = {0};
+    void *memory = NULL;
+    cp_status status = list_files(&list, paths, count);
+    if (status == CP_OK)
+        status = cp_pool_take(&list.pool, &memory, list.count, sizeof(cp_source *));
+    cp_source **parts = memory;
+    size_t opened = 0;
+    while (status == CP_OK && opened < list.count) {
+        status = cp_dump_open(&parts[opened], list.paths[opened]);
+        opened += status == CP_OK;
+    }
+    if (status == CP_OK)
+        status = cp_source_join(out, parts, opened, B, T);
+    else
+        for (size_t i = 0; i < opened; i++)
+            cp_source_close(parts[i]);
+    cp_pool_close(&list.pool);
+    return status;
+}

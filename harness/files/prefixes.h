@@ -1,0 +1,11 @@
+/* Prefixes that wrappers put before and into the names of parameters. */
+#ifndef CPEQ_HARNESS_FILES_PREFIXES_H
+#define CPEQ_HARNESS_FILES_PREFIXES_H
+
+#include "harness/files/results.h"
+
+/* Drops the known prefixes from the gradients' names and from `absent` (a list, replaced), and says so in the notes;
+ * where two names would become one, nothing is dropped and the notes say that. Sorts the results again. */
+cp_status cp_prefixes_drop(cp_results *results, cp_pool *pool, const char **absent);
+
+#endif
