@@ -1,0 +1,226 @@
+#include "harness/parallel/decisions.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the table, from decisions.def ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+#define CP_DECISION(name, field, count, question) static const cp_decision_value values_of_##name[count] = {
+#define CP_VALUE(constant, name, needs, formula, shows, where, reports)                                      \
+    [constant] = {name, formula, shows, where, CP_NEEDS_##needs, reports},
+#define CP_END };
+/* clang-format on */
+#include "harness/parallel/decisions.def"
+#undef CP_DECISION
+#undef CP_VALUE
+#undef CP_END
+
+typedef struct entry {
+    cp_decision decision;
+    size_t offset; /* of its enum in cp_decisions */
+} entry;
+
+/* Every field is an enum of one size, so that a value can be read and set through its offset. */
+#define CP_DECISION(name, field, count, question)                                                            \
+    _Static_assert(sizeof(((cp_decisions *)0)->field) == sizeof(unsigned), #name);
+#define CP_VALUE(...)
+#define CP_END
+#include "harness/parallel/decisions.def"
+#undef CP_DECISION
+
+#define CP_DECISION(name, field, count, question)                                                            \
+    {{#name, question, count, values_of_##name}, offsetof(cp_decisions, field)},
+static const entry table[] = {
+#include "harness/parallel/decisions.def"
+};
+
+enum { DECISIONS = sizeof table / sizeof *table };
+
+int cp_decisions_count(void)
+{
+    return DECISIONS;
+}
+
+const cp_decision *cp_decision_at(int decision)
+{
+    cp_check(decision >= 0 && decision < DECISIONS, "decision %d of %d", decision, DECISIONS);
+    return &table[decision].decision;
+}
+
+int cp_decision_get(const cp_decisions *decisions, int decision)
+{
+    cp_check(decision >= 0 && decision < DECISIONS, "decision %d of %d", decision, DECISIONS);
+    unsigned value;
+    memcpy(&value, (const char *)decisions + table[decision].offset, sizeof value);
+    return (int)value;
+}
+
+void cp_decision_put(cp_decisions *decisions, int decision, int value)
+{
+    const cp_decision *about = cp_decision_at(decision);
+    cp_check(value >= 0 && value < about->count, "%s: value %d of %d", about->name, value, about->count);
+    unsigned stored = (unsigned)value;
+    memcpy((char *)decisions + table[decision].offset, &stored, sizeof stored);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+enum { LIST_BYTES = 1024 };
+
+static void append(char *text, size_t bytes, const char *separator, const char *word)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s%s", used > 0 ? separator : "", word);
+}
+
+static cp_status unknown_decision(const char *text, int length)
+{
+    char known[LIST_BYTES] = "";
+    for (int i = 0; i < DECISIONS; i++)
+        append(known, sizeof known, ", ", table[i].decision.name);
+    return cp_fail(CP_BAD_USAGE, "'%.*s': no such decision; there are %s", length, text, known);
+}
+
+static cp_status unknown_value(const cp_decision *decision, const char *value)
+{
+    char known[LIST_BYTES] = "";
+    for (int i = 0; i < decision->count; i++)
+        append(known, sizeof known, ", ", decision->values[i].name);
+    return cp_fail(CP_BAD_USAGE, "'%s=%s': no such value; %s is one of %s", decision->name, value,
+                   decision->name, known);
+}
+
+static int find_decision(const char *name, size_t length)
+{
+    for (int i = 0; i < DECISIONS; i++)
+        if (strlen(table[i].decision.name) == length && memcmp(table[i].decision.name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+cp_status cp_decisions_set(cp_decisions *decisions, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    int decision = find_decision(text, length);
+    if (decision < 0)
+        return unknown_decision(text, (int)length);
+    const cp_decision *about = cp_decision_at(decision);
+    const char *name = equals ? equals + 1 : "";
+    for (int value = 0; value < about->count; value++)
+        if (strcmp(about->values[value].name, name) == 0) {
+            cp_decision_put(decisions, decision, value);
+            return CP_OK;
+        }
+    return unknown_value(about, name);
+}
+
+const char *cp_decisions_describe(const cp_decisions *decisions, char text[CP_DECISIONS_TEXT])
+{
+    text[0] = 0;
+    for (int i = 0; i < DECISIONS; i++) {
+        const cp_decision *about = cp_decision_at(i);
+        int value = cp_decision_get(decisions, i);
+        if (value == 0)
+            continue;
+        append(text, CP_DECISIONS_TEXT, " ", about->name);
+        size_t used = strlen(text);
+        snprintf(text + used, CP_DECISIONS_TEXT - used, "=%s", about->values[value].name);
+    }
+    if (text[0] == 0)
+        snprintf(text, CP_DECISIONS_TEXT, "right");
+    return text;
+}
+
+/* ---- combinations ----------------------------------------------------------------------------------------------- */
+
+static cp_status check_needs(const cp_decision *about, const cp_decision_value *value,
+                             cp_exchange_kind exchange, int P)
+{
+    if (value->needs == CP_NEEDS_ULYSSES && exchange != CP_EXCHANGE_ULYSSES)
+        return cp_fail(CP_REFUSED, "%s=%s means something with exchange ulysses only, not with %s",
+                       about->name, value->name, cp_exchange_name(exchange));
+    if (value->needs != CP_NEEDS_NOTHING && P == 1)
+        return cp_fail(CP_REFUSED, "%s=%s means something on more than one rank only", about->name,
+                       value->name);
+    return CP_OK;
+}
+
+cp_status cp_decisions_check(const cp_decisions *decisions, cp_exchange_kind exchange, int P)
+{
+    for (int i = 0; i < DECISIONS; i++) {
+        const cp_decision *about = cp_decision_at(i);
+        CP_TRY(check_needs(about, &about->values[cp_decision_get(decisions, i)], exchange, P));
+    }
+    return CP_OK;
+}
+
+/* ---- equivalents ------------------------------------------------------------------------------------------------ */
+
+static const cp_equivalent equivalents[] = {
+    {"label_shift", "shard", "no target crosses a cut", "only targets at the end of a shard are lost"},
+    {"label_shift", "rolled", "a shard's first label is -100, and no target crosses a cut",
+     "only the target at the end of a shard is another"},
+    {"auto_pad", "label_0", "the length is a multiple", "there is no automatic padding"},
+    {"auto_pad", "counted", "the length is a multiple", "there is no automatic padding"},
+    {"auto_pad", "per_shard", "the length is a multiple", "there is no automatic padding"},
+    {"auto_pad", "truncate", "the length is a multiple, or shorter than one", "nothing is cut off"},
+    {"position_ids", "shard", "no query sees a key of another shard",
+     "rotations depend on differences of positions, and inside a shard these are right"},
+    {"document_ids", "shard", "the row is one document", "no shard has a jump"},
+    {"document_ids", "divided", "the row is one document", "there is no boundary"},
+    {"document_ids", "ignored", "the row is one document", "there is no boundary"},
+    {"causal", "off_when_one", "a shard holds more than one token", "the switch is not touched"},
+    {"window", "local", "no layer has a window", "there is nothing to shift"},
+    {"window", "plus_one", "the row is not longer than the window", "no key is at the window's edge"},
+    {"window", "minus_one", "the row is shorter than the window, or the window is 1",
+     "no key is at the window's edge, and a window of 1 is left alone"},
+    {"window", "dropped", "the row is not longer than the window", "nothing is hidden by it"},
+    {"window", "local_length", "the shard is longer than the window, or the row is not",
+     "the window is kept, or hides nothing"},
+    {"chunk", "local", "the shard length is a multiple of the chunk and nothing is padded on the left",
+     "local and global chunks begin at the same tokens"},
+    {"chunk", "no_padding", "nothing is padded on the left", "there is nothing to take off"},
+    {"chunk", "dropped", "the row is not longer than the chunk", "it is one chunk"},
+    {"padding_mask", "dropped", "padding is on the right alone", "causal attention does not look there"},
+    {"padding_mask", "shard", "padding is on the right alone", "causal attention does not look there"},
+    {"padding_mask", "rotated", "there is no padding", "there is nothing to hide"},
+    {"attention_scope", "shard", "every document lies inside one shard", "no query sees a key of another"},
+    {"alltoall_layout", "batch_sequence", "the batch has one row", "[P,1,S] and [1,(P,S)] are one order"},
+    {"alltoall_layout", "rank_head", "a rank has one query head", "jP + p = ph + j where h = 1 and j = 0"},
+    {"alltoall_layout", "strides_ignored", "a rank holds one token",
+     "[P,1,1,h] and [1,1,(P,h)] are one order"},
+    {"gqa_map", "modulo", "K is 1 or H", "h mod K = floor(hK/H)"},
+    {"gqa_map", "replica_order", "K is 1, or P divides K", "there is one head, or no replica"},
+    {"gqa_grad", "one", "no head goes to two ranks", "there is one replica"},
+    {"gqa_grad", "mean", "no head goes to two ranks", "there is one replica"},
+    {"loss_count", "per_rank", "all shards have the same number of targets", "the mean of means is the mean"},
+    {"loss_count", "pads_counted", "there is no padding", "nothing is added"},
+    {"loss_count", "before_shift", "the first label of every row is -100, or the batch gives shift_labels",
+     "the shift drops the first label alone"},
+    {"empty_shard", "nan", "every rank has a target", "no shard is empty"},
+    {"empty_shard", "skipped", "no empty shard holds keys that a query with a target sees",
+     "its gradients are 0"},
+    {"reported_loss", "local", "rank 0 holds all targets", "its mean is the whole batch's"},
+    {"grad_reduce", "skip_embeddings", "the batch gives embeddings, which are not tied",
+     "the table is not used"},
+    {"grad_reduce", "skip_head", "the output projection is tied", "it is no parameter of its own"},
+    {"grad_reduce", "skip_biases", "the model has no biases", "there is nothing to leave out"},
+    {"tied_embedding", "twice", "embeddings are not tied", "there is no such parameter"},
+    {"dump_order", "pads_included", "the length is a multiple", "there is no automatic padding"},
+    {"embeds_grad", "summed", "the batch gives ids", "there is no such gradient"},
+    {"embeds_grad", "pads_nonzero", "the batch gives ids, or no padding follows a real token",
+     "there is no such gradient, or no such place"},
+};
+
+int cp_equivalents_count(void)
+{
+    return (int)(sizeof equivalents / sizeof *equivalents);
+}
+
+const cp_equivalent *cp_equivalent_at(int index)
+{
+    cp_check(index >= 0 && index < cp_equivalents_count(), "equivalent %d", index);
+    return &equivalents[index];
+}
