@@ -15,8 +15,9 @@ typedef struct block {
 block block_make(cp_tensor shape, cp_dtype dtype, bool strided);
 void block_free(block *b);
 void block_remember(block *b);
-test_verdict block_unchanged(const block *b, const char *what);       /* every byte since block_remember */
-test_verdict block_sentinels_intact(const block *b, const char *what); /* every byte that is not in the view */
+test_verdict block_unchanged(const block *b, const char *what); /* every byte since block_remember */
+test_verdict block_sentinels_intact(const block *b,
+                                    const char *what); /* every byte that is not in the view */
 
 double element_get(cp_tensor tensor, int64_t n); /* n-th in index order */
 void element_set(cp_tensor tensor, int64_t n, double value);
@@ -52,8 +53,8 @@ typedef struct drive {
     trial trial;
     operands o;
     block blocks[BLOCKS];
-    cp_arena scratch;     /* as large as the shape kernels say */
-    cp_arena tables;      /* of the visibility */
+    cp_arena scratch; /* as large as the shape kernels say */
+    cp_arena tables;  /* of the visibility */
 } drive;
 
 /* Makes the memory and fills inputs with the same values at every width (they are float32 numbers), gradients with

@@ -48,14 +48,16 @@ static double dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-static test_verdict check_slope(drive *d, int input, const double *direction, const double *gradient, double scale)
+static test_verdict check_slope(drive *d, int input, const double *direction, const double *gradient,
+                                double scale)
 {
     double expected = slope(d, input, direction);
     double found = dot(gradient, direction, cp_tensor_count(d->o.in[input]));
     bool ok = isfinite(found) && fabs(found - expected) <= LIMIT * scale;
     if (ok)
         return (test_verdict){0};
-    return test_failure("gradient of input %d: %.17g, measured %.17g, scale %g", input, found, expected, scale);
+    return test_failure("gradient of input %d: %.17g, measured %.17g, scale %g", input, found, expected,
+                        scale);
 }
 
 /* One element after another where there are few, else along random directions. */
@@ -78,7 +80,8 @@ static test_verdict check_input(drive *d, int input, const double *gradient)
             cp_rng rng = cp_rng_named(d->trial.seed + at, "direction");
             for (int64_t n = 0; n < count; n++)
                 direction[n] = cp_rng_normal(rng, (uint64_t)n);
-            verdict = check_slope(d, input, direction, gradient, fmax(sqrt(dot(gradient, gradient, count)), 1));
+            verdict =
+                check_slope(d, input, direction, gradient, fmax(sqrt(dot(gradient, gradient, count)), 1));
         }
     free(direction);
     return verdict;
@@ -115,8 +118,8 @@ static void gradients_add(drive *d, double *const gradient[MAX_INPUTS])
         double *twice = test_doubles(d->o.din[input]);
         for (int64_t n = 0; n < cp_tensor_count(d->o.din[input]); n++)
             twice[n] /= 2;
-        require(test_compare(twice, gradient[input], cp_tensor_count(d->o.din[input]), 1e-300, 1e-14), &d->trial,
-                "backward twice");
+        require(test_compare(twice, gradient[input], cp_tensor_count(d->o.din[input]), 1e-300, 1e-14),
+                &d->trial, "backward twice");
         free(twice);
     }
 }
@@ -142,7 +145,8 @@ static void unwanted_gradients_are_left_out(drive *d, double *const gradient[MAX
                 same = dot(found, found, cp_tensor_count(kept)) == 0;
             free(found);
             if (!same)
-                require(test_failure("gradient %d, where %d is not wanted", input, unwanted), &d->trial, "CP_NONE");
+                require(test_failure("gradient %d, where %d is not wanted", input, unwanted), &d->trial,
+                        "CP_NONE");
         }
     }
 }
@@ -195,6 +199,7 @@ static void every_backward(void **state)
 {
     (void)state;
     uint64_t seed = test_seed();
+    set_threads(1); /* many small calls; the widths rung compares thread counts */
     for (int n = 0; n < operation_count; n++)
         for (int variant = 0; variant < operations[n].variants; variant++)
             for (int size = 0; size < operation_size_count; size++)
@@ -215,7 +220,8 @@ static void embedding_drops_the_padding_row(void **state)
     int64_t ids[TOKENS] = {0, PADDING, 2, PADDING};
     double dout[TOKENS][C] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}};
     double dtable[ROWS][C] = {{0}};
-    cp_ops_of(CP_F64)->embedding->backward(CP_VIEW(dtable, CP_F64, ROWS, C), CP_VIEW(dout, CP_F64, 1, TOKENS, C),
+    cp_ops_of(CP_F64)->embedding->backward(CP_VIEW(dtable, CP_F64, ROWS, C),
+                                           CP_VIEW(dout, CP_F64, 1, TOKENS, C),
                                            CP_VIEW(ids, CP_I64, 1, TOKENS), 2, PADDING, (cp_precision){0});
     const double expected[ROWS][C] = {{2, 4}, {0, 0}, {10, 12}};
     assert_memory_equal(dtable, expected, sizeof expected);

@@ -1,6 +1,6 @@
 #include "tests/reference/operations.h"
 
-#define SHAPE(...) CP_VIEW(NULL, CP_F64, __VA_ARGS__)
+#define SHAPE(...)    CP_VIEW(NULL, CP_F64, __VA_ARGS__)
 #define INTEGERS(...) CP_VIEW(NULL, CP_I64, __VA_ARGS__)
 
 const sizes operation_sizes[] = {
@@ -34,7 +34,8 @@ static void embedding_forward(const operands *o, const call *c)
 static void embedding_backward(const operands *o, const call *c)
 {
     if (cp_tensor_given(o->din[0]))
-        c->ops->embedding->backward(o->din[0], o->dout, o->integers[0], embedding_scale(c->variant), -1, c->precision);
+        c->ops->embedding->backward(o->din[0], o->dout, o->integers[0], embedding_scale(c->variant), -1,
+                                    c->precision);
 }
 
 /* ---- linear: without and with bias ---- */
@@ -178,8 +179,8 @@ static void gate_forward(const operands *o, const call *c)
 
 static void gate_backward(const operands *o, const call *c)
 {
-    c->ops->pointwise->gate_backward(o->din[0], o->din[1], o->dout, o->in[0], o->in[1], (cp_activation)c->variant,
-                                     c->precision);
+    c->ops->pointwise->gate_backward(o->din[0], o->din[1], o->dout, o->in[0], o->in[1],
+                                     (cp_activation)c->variant, c->precision);
 }
 
 static void softcap_forward(const operands *o, const call *c)
@@ -269,16 +270,16 @@ static void loss_backward(const operands *o, const call *c)
 const operation operations[] = {
     {"embedding", .variants = 2, .single = 1e-5, .shape = embedding_shape, .forward = embedding_forward,
      .backward = embedding_backward},
-    {"linear", .variants = 2, .token_inputs = 1, .single = 1e-5, .shape = linear_shape, .forward = linear_forward,
-     .backward = linear_backward},
+    {"linear", .variants = 2, .token_inputs = 1, .single = 1e-5, .shape = linear_shape,
+     .forward = linear_forward, .backward = linear_backward},
     {"rmsnorm", .variants = 6, .token_inputs = 1, .single = 1e-5, .shape = rmsnorm_shape,
      .forward = rmsnorm_forward, .backward = rmsnorm_backward},
     {"rope", .variants = 4, .token_inputs = 1, .single = 1e-6, .shape = rope_shape, .forward = rope_forward,
      .backward = rope_backward},
-    {"add", .variants = 1, .token_inputs = 2, .single = 1e-6, .shape = two_inputs_shape, .forward = add_forward,
-     .backward = add_backward},
-    {"scale", .variants = 1, .token_inputs = 1, .single = 1e-6, .shape = one_input_shape, .forward = scale_forward,
-     .backward = scale_backward},
+    {"add", .variants = 1, .token_inputs = 2, .single = 1e-6, .shape = two_inputs_shape,
+     .forward = add_forward, .backward = add_backward},
+    {"scale", .variants = 1, .token_inputs = 1, .single = 1e-6, .shape = one_input_shape,
+     .forward = scale_forward, .backward = scale_backward},
     {"scale_tokens", .variants = 2, .token_inputs = 1, .single = 1e-6, .shape = scale_tokens_shape,
      .forward = scale_tokens_forward, .backward = scale_tokens_backward},
     {"gate", .variants = CP_ACTIVATIONS, .token_inputs = 2, .single = 2e-6, .shape = two_inputs_shape,

@@ -41,8 +41,8 @@ typedef struct call {
 typedef struct operation {
     const char *name;
     int variants;
-    bool overwrites; /* the backward overwrites its gradient; dout is a constant factor */
-    bool mixes;      /* tokens see other tokens */
+    bool overwrites;  /* the backward overwrites its gradient; dout is a constant factor */
+    bool mixes;       /* tokens see other tokens */
     int token_inputs; /* in[0 … token_inputs) are [B,S,…]; the others are weights */
     double single;    /* how far float32 may be from float64, relative to the largest element */
     void (*shape)(operands *o, const sizes *n, int variant);
