@@ -24,6 +24,14 @@ const cp_command cp_commands[] = {
         .run = cp_command_make,
     },
     {
+        .name = "export",
+        .operands = "FIXTURE -o DIR",
+        .summary = "a fixture as a Hugging Face folder: config.json, model.safetensors, batch.safetensors",
+        .options = cp_export_options,
+        .details = "Example:\n  cpeq export fixtures/golden/llama/packed7.h5 -o llama\n",
+        .run = cp_command_export,
+    },
+    {
         .name = "run",
         .operands = "FIXTURE -o DUMP",
         .summary = "one run of the reference, unsharded or sharded, kept as a dump",

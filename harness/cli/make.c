@@ -1,6 +1,7 @@
 #include "harness/run/make.h"
 
 #include "harness/cli/command.h"
+#include "harness/cli/hub.h"
 #include "harness/cli/make_batch.h"
 #include "harness/cli/output.h"
 #include "models/models.h"
@@ -13,9 +14,10 @@
 const cp_option cp_make_options[] = {
     {"output", 'o', "FIXTURE", "the fixture to write"},
     {"seed", 0, "N", "draws weights and tokens (0)"},
+    {"weights", 0, "FILE", "a model.safetensors with the parameters of CONFIG, instead of drawn ones"},
     {"shrink", 0, NULL, "make the model small; every field that code branches on stays"},
     {"length", 0, "T", "tokens in a row (16)"},
-    {"batch", 0, "WHAT", "packed:5,1,7,3, one row of documents of these lengths"},
+    {"batch", 0, "WHAT", "packed:5,1,7,3, one row of documents of these lengths; or a batch.safetensors"},
     {"left-pad", 0, "LIST", "rows with that many real tokens, as 7,4,2, padded on the left"},
     {"right-pad", 0, "LIST", "the same, padded on the right"},
     {"embeds", 0, NULL, "input embeddings instead of ids"},
@@ -123,8 +125,34 @@ static cp_status make_batch(cp_batch *batch, const cp_arguments *arguments, cons
 {
     cp_batch_plan plan = {.seed = seed};
     CP_TRY(cp_batch_plan_read(&plan, arguments));
+    if (plan.file != NULL)
+        return cp_hub_read_batch(batch, plan.file, arena);
     cp_batch_draw(batch, &plan, configuration->program, arena);
     return CP_OK;
+}
+
+static cp_status make_from_file(const cp_arguments *arguments, const model_text *configuration,
+                                const cp_batch *batch, cp_arena *arena)
+{
+    cp_weight *weights = NULL;
+    size_t count = 0;
+    if (cp_given(arguments, "shrink"))
+        return cp_fail(CP_BAD_USAGE,
+                       "--weights: those of the large model do not fit the one that --shrink makes");
+    CP_TRY(cp_hub_read_weights(&weights, &count, cp_value(arguments, "weights"), arena));
+    return cp_make_fixture(cp_value(arguments, "output"), configuration->text, weights, count, batch);
+}
+
+static cp_status make_from_seed(const cp_arguments *arguments, const model_text *configuration,
+                                const cp_batch *batch, uint64_t seed)
+{
+    cp_weight *weights = NULL;
+    size_t count = 0;
+    CP_TRY(cp_make_weights(&weights, &count, configuration->text, configuration->where, seed));
+    cp_status status =
+        cp_make_fixture(cp_value(arguments, "output"), configuration->text, weights, count, batch);
+    cp_make_weights_close(weights, count);
+    return status;
 }
 
 static cp_status make(const cp_session *session, const cp_arguments *arguments, model_text *configuration,
@@ -141,12 +169,11 @@ static cp_status make(const cp_session *session, const cp_arguments *arguments, 
     configuration->where = arguments->operands[0];
     CP_TRY(open_configuration(configuration, cp_given(arguments, "shrink")));
     CP_TRY(make_batch(&batch, arguments, configuration, (uint64_t)seed, arena));
-    cp_weight *weights = NULL;
-    size_t count = 0;
-    CP_TRY(cp_make_weights(&weights, &count, configuration->text, configuration->where, (uint64_t)seed));
-    cp_status status = cp_make_fixture(path, configuration->text, weights, count, &batch);
-    cp_make_weights_close(weights, count);
-    return status == CP_OK ? report(session, path) : status;
+    if (cp_given(arguments, "weights"))
+        CP_TRY(make_from_file(arguments, configuration, &batch, arena));
+    else
+        CP_TRY(make_from_seed(arguments, configuration, &batch, (uint64_t)seed));
+    return report(session, path);
 }
 
 int cp_command_make(const cp_session *session, const cp_arguments *arguments)

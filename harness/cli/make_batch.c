@@ -9,12 +9,18 @@ enum { USUAL_ROWS = 2, USUAL_LENGTH = 16, MOST_LENGTH = 1 << 20 };
 
 /* ---- what is asked for ---------------------------------------------------------------------------------------------- */
 
-static cp_status read_packed(cp_batch_plan *plan, const cp_arguments *arguments)
+static cp_status read_batch(cp_batch_plan *plan, const cp_arguments *arguments)
 {
+    static const char packed[] = "packed:";
     const char *text = cp_value(arguments, "batch");
-    if (text == NULL || strncmp(text, "packed:", 7) != 0)
+    if (text == NULL)
         return CP_OK;
-    if (!cp_parse_integers(plan->document, &plan->documents, CP_MOST_ROWS, text + 7, 1, MOST_LENGTH))
+    if (strncmp(text, packed, sizeof packed - 1) != 0) {
+        plan->file = text;
+        return CP_OK;
+    }
+    if (!cp_parse_integers(plan->document, &plan->documents, CP_MOST_ROWS, text + sizeof packed - 1, 1,
+                           MOST_LENGTH))
         return cp_fail(CP_BAD_USAGE,
                        "--batch: '%s' is not packed: and a list of document lengths, as packed:5,1,7,3",
                        text);
@@ -42,13 +48,18 @@ cp_status cp_batch_plan_read(cp_batch_plan *plan, const cp_arguments *arguments)
 {
     CP_TRY(cp_value_integer(&plan->length, arguments, "length", 2, MOST_LENGTH));
     CP_TRY(cp_value_integer(&plan->prompt, arguments, "prompt", 0, MOST_LENGTH));
-    CP_TRY(read_packed(plan, arguments));
+    CP_TRY(read_batch(plan, arguments));
     CP_TRY(read_padding(plan, arguments));
     plan->embeds = cp_given(arguments, "embeds");
     if (plan->documents > 0 && plan->rows > 0)
         return cp_fail(CP_BAD_USAGE, "--batch: packed rows are not padded: no --left-pad, no --right-pad");
     if (plan->documents > 0 && plan->length > 0)
         return cp_fail(CP_BAD_USAGE, "--length: the documents of --batch have their lengths");
+    if (plan->file != NULL && (plan->length > 0 || plan->rows > 0 || plan->prompt > 0 || plan->embeds))
+        return cp_fail(CP_BAD_USAGE,
+                       "--batch: %s is a whole batch: no --length, --left-pad, --right-pad, --embeds "
+                       "or --prompt",
+                       plan->file);
     int64_t most = longest(plan->real, plan->rows);
     if (plan->length > 0 && most > plan->length)
         return cp_fail(CP_BAD_USAGE, "--length: %lld, but a row has %lld real tokens",

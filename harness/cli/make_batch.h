@@ -10,8 +10,9 @@ enum { CP_MOST_ROWS = 256 };
 
 /* What was asked for. */
 typedef struct cp_batch_plan {
-    int64_t length; /* T; 0: not given */
-    int documents;  /* packed: one row of these; 0: not packed */
+    const char *file; /* a batch.safetensors; NULL: drawn */
+    int64_t length;   /* T; 0: not given */
+    int documents;    /* packed: one row of these; 0: not packed */
     int64_t document[CP_MOST_ROWS];
     int rows; /* padded: the real tokens of each row; 0: not padded */
     int64_t real[CP_MOST_ROWS];
@@ -21,7 +22,7 @@ typedef struct cp_batch_plan {
     uint64_t seed;
 } cp_batch_plan;
 
-/* Reads --batch packed:…, --length, --left-pad, --right-pad, --embeds, --prompt. CP_BAD_USAGE: what contradicts. */
+/* Reads --batch, --length, --left-pad, --right-pad, --embeds, --prompt. CP_BAD_USAGE: what contradicts. */
 cp_status cp_batch_plan_read(cp_batch_plan *plan, const cp_arguments *arguments);
 
 /* Draws it for a model. The first tokens of documents and of left-padded rows are no targets. Arrays live in `arena`
