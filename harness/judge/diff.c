@@ -50,7 +50,7 @@ static void index_text(char text[CP_SHAPE_TEXT], const cp_tensor_result *tensor,
     snprintf(text, CP_SHAPE_TEXT, "(%.*s)", (int)strlen(brackets) - 2, brackets + 1);
 }
 
-static void set_worst(cp_tensor_result *tensor, cp_place place)
+static void set_worst(cp_tensor_result *tensor, cp_element place)
 {
     if (place.index < 0)
         return;

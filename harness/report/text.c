@@ -167,7 +167,8 @@ void cp_text_result(FILE *page, const cp_result *result, cp_report_style style)
     room -= fit(&failures, room - table - (notes.count > 0));
     room -= fit(&notes, room - table);
     verdict_line(page, result, style.color);
-    summary_line(page, result);
+    if (result->count > 0)
+        summary_line(page, result);
     print(page, &failures);
     tensors(page, result, style.all,
             style.all            ? SIZE_MAX
