@@ -5,7 +5,7 @@ const cp_command cp_commands[] = {
     {
         .name = "info",
         .operands = "FILE...",
-        .summary = "what a fixture, a dump or a config.json is, with its batch drawn",
+        .summary = "What a fixture, a dump or a config.json is, with its batch drawn",
         .options = cp_info_options,
         .details = "A folder is the dump of all ranks whose files it holds.\n\n"
                    "Example:\n  cpeq info fixtures/golden/llama/packed7.h5 --cp 2\n",
@@ -15,7 +15,7 @@ const cp_command cp_commands[] = {
     {
         .name = "make",
         .operands = "CONFIG -o FIXTURE",
-        .summary = "a fixture computed by the reference in float64",
+        .summary = "A fixture computed by the reference in float64",
         .options = cp_make_options,
         .details =
             "CONFIG is a config.json or the name of a family. Weights are drawn from the seed, or read.\n"
@@ -26,7 +26,7 @@ const cp_command cp_commands[] = {
     {
         .name = "export",
         .operands = "FIXTURE -o DIR",
-        .summary = "a fixture as a Hugging Face folder: config.json, model.safetensors, batch.safetensors",
+        .summary = "A fixture as a Hugging Face folder: config.json, model.safetensors, batch.safetensors",
         .options = cp_export_options,
         .details = "Example:\n  cpeq export fixtures/golden/llama/packed7.h5 -o llama\n",
         .run = cp_command_export,
@@ -34,7 +34,7 @@ const cp_command cp_commands[] = {
     {
         .name = "run",
         .operands = "FIXTURE -o DUMP",
-        .summary = "one run of the reference, unsharded or sharded, kept as a dump",
+        .summary = "One run of the reference, unsharded or sharded, kept as a dump",
         .options = cp_run_command_options,
         .details = "Example:\n  cpeq run fixtures/golden/llama/packed7.h5 --cp 2 --per-rank -o ranks\n",
         .collective = true,
@@ -43,7 +43,7 @@ const cp_command cp_commands[] = {
     {
         .name = "verify",
         .operands = "FIXTURE|DIR...",
-        .summary = "each fixture in each combination, run and judged against what the fixture expects",
+        .summary = "Each fixture in each combination, run and judged against what the fixture expects",
         .options = cp_verify_options,
         .details =
             "Lists are separated by commas; 'all' is every value there is. A combination that cannot mean\n"
@@ -56,7 +56,7 @@ const cp_command cp_commands[] = {
     {
         .name = "diff",
         .operands = "EXPECTED ACTUAL...",
-        .summary = "judges a dump against a fixture or another dump",
+        .summary = "Judges a dump against a fixture or another dump",
         .options = cp_diff_command_options,
         .details = "ACTUAL is one file, or those of all ranks, or a folder that holds them.\n\n"
                    "Example:\n  cpeq diff fixtures/golden/llama/packed7.h5 ranks\n",
@@ -66,7 +66,7 @@ const cp_command cp_commands[] = {
     {
         .name = "faults",
         .operands = "",
-        .summary = "the decisions that context parallelism makes, and their wrong values",
+        .summary = "The decisions that context parallelism makes, and their wrong values",
         .options = cp_faults_options,
         .details = "With --quiet one DECISION=VALUE a line, as --fault of run and verify takes it.\n\n"
                    "Example:\n  cpeq faults\n",

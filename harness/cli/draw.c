@@ -34,7 +34,7 @@ typedef char mark_of(const cp_tokens *tokens, int64_t b, int64_t t);
 static void draw_line(const char *label, const cp_tokens *tokens, const cp_layout *layout, int64_t b,
                       int64_t begin, int64_t end, mark_of *mark)
 {
-    printf("  %-8s", label);
+    printf("  %-14s ", label);
     for (int64_t t = begin; t < end; t++)
         printf("%s%c", is_cut(layout, b, t) ? "|" : "", mark(tokens, b, t));
     printf("\n");
@@ -51,7 +51,7 @@ static void draw_row(const cp_tokens *tokens, const cp_layout *layout, int64_t b
         draw_line("targets", tokens, layout, b, begin, end, target_mark);
     }
     if (shown < tokens->T)
-        printf("          … and %lld more tokens\n", (long long)(tokens->T - shown));
+        printf("                 … and %lld more tokens\n", (long long)(tokens->T - shown));
 }
 
 void cp_draw_batch(const cp_batch *batch, cp_cut cut)
@@ -67,8 +67,8 @@ void cp_draw_batch(const cp_batch *batch, cp_cut cut)
     for (int64_t b = 0; b < rows; b++)
         draw_row(&tokens, &layout, b);
     if (rows < batch->B)
-        printf("          … and %lld more rows\n", (long long)(batch->B - rows));
-    printf("          a, b, …: documents, .: padding, ^: predicts a target");
+        printf("                 … and %lld more rows\n", (long long)(batch->B - rows));
+    printf("                 a, b, …: documents, .: padding, ^: predicts a target");
     if (cut.P > 1)
         printf(", |: cut (%d ranks, %s)", cut.P, cp_layout_name(cut.layout));
     printf(T > batch->T ? ", +: added for the cut\n" : "\n");

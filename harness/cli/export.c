@@ -18,7 +18,8 @@ static cp_status export(const cp_session *session, const cp_arguments *arguments
     cp_status status = cp_hub_write(folder, fixture);
     if (status == CP_OK && session->json) {
         cp_json *root = cp_json_new_object();
-        cp_json_set_integer(root, "schema", 1);
+        cp_json_set_integer(root, "schema_version", 1);
+        cp_json_set_string(root, "kind", "export");
         cp_json_set_string(root, "output", folder);
         cp_json_set_string(root, "fixture_id", fixture->id);
         cp_json_set_integer(root, "weights", (int64_t)fixture->weight_count);

@@ -96,7 +96,8 @@ static cp_json *value_json(const cp_decision_value *value, bool right)
 static cp_json *decisions_json(void)
 {
     cp_json *root = cp_json_new_object();
-    cp_json_set_integer(root, "schema", 1);
+    cp_json_set_integer(root, "schema_version", 1);
+    cp_json_set_string(root, "kind", "faults");
     cp_json *decisions = cp_json_new_array();
     for (int d = 0; d < cp_decisions_count(); d++) {
         const cp_decision *decision = cp_decision_at(d);

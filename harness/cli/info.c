@@ -39,7 +39,7 @@ static void tell(const inspection *job, const char *name, const char *text)
     if (job->json != NULL)
         cp_json_set_string(job->json, name, text);
     else
-        printf("  %-11s %s\n", name, text);
+        printf("  %-14s %s\n", name, text);
 }
 
 static void tell_integer(const inspection *job, const char *name, int64_t value)
@@ -47,7 +47,7 @@ static void tell_integer(const inspection *job, const char *name, int64_t value)
     if (job->json != NULL)
         cp_json_set_integer(job->json, name, value);
     else
-        printf("  %-11s %lld\n", name, (long long)value);
+        printf("  %-14s %lld\n", name, (long long)value);
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
@@ -55,7 +55,7 @@ static void tell_integer(const inspection *job, const char *name, int64_t value)
 static void tell_tensors(const inspection *job, const cp_source *source)
 {
     if (job->json == NULL && !job->session->verbose) {
-        printf("  tensors     %zu (--verbose lists them)\n", source->count);
+        printf("  tensors        %zu (--verbose lists them)\n", source->count);
         return;
     }
     cp_json *array = job->json != NULL ? cp_json_new_array() : NULL;
@@ -64,7 +64,7 @@ static void tell_tensors(const inspection *job, const cp_source *source)
         char shape[CP_SHAPE_TEXT];
         cp_shape_text(shape, tensor->dims, tensor->extent);
         if (array == NULL) {
-            printf("  %-11s %s %s %s\n", t == 0 ? "tensors" : "", tensor->name, cp_dtype_name(tensor->dtype),
+            printf("  %-14s %s %s %s\n", t == 0 ? "tensors" : "", tensor->name, cp_dtype_name(tensor->dtype),
                    shape);
             continue;
         }
@@ -134,9 +134,10 @@ static cp_status tell_loss(const inspection *job, const cp_source *source)
     if (index < 0 || source->tensors[index].dims != 0)
         return CP_OK;
     CP_TRY(cp_source_read_all(source, (size_t)index, &loss));
-    char text[64];
-    snprintf(text, sizeof text, "%.17g", loss);
-    tell(job, "loss", text);
+    if (job->json != NULL)
+        cp_json_set_real(job->json, "loss", loss);
+    else
+        printf("  %-14s %.17g\n", "loss", loss);
     return CP_OK;
 }
 
@@ -146,12 +147,11 @@ static cp_status tell_fixture(const inspection *job, const cp_fixture *fixture)
     tell(job, "fixture_id", fixture->id);
     tell(job, "producer", fixture->producer);
     tell(job, "truth", fixture->truth);
+    tell_parameters(job, fixture);
 #if CPEQ_ENGINE
-    cp_status known = cp_info_model(job->json, fixture, job->cut);
-    if (known != CP_OK)
+    if (cp_info_model(job->json, fixture, job->cut) != CP_OK)
         tell(job, "model", cp_error());
 #endif
-    tell_parameters(job, fixture);
     tell_batch(job, &fixture->batch);
     CP_TRY(tell_loss(job, fixture->expected));
     tell_tensors(job, fixture->expected);
@@ -178,7 +178,7 @@ static void tell_declaration(const inspection *job, const cp_declaration *declar
     static const char *const losses[CP_LOSS_KINDS] = {"global", "share", "partial_sum", "local_mean"};
     static const char *const gradients[CP_GRADIENT_KINDS] = {"reduced", "partial", "mean"};
     tell(job, "fixture_id", declaration->fixture_id);
-    tell(job, "made by", declaration->implementation);
+    tell(job, "implementation", declaration->implementation);
     tell_integer(job, "cp_size", declaration->cp_size);
     if (declaration->cp_rank >= 0)
         tell_integer(job, "cp_rank", declaration->cp_rank);
@@ -191,7 +191,7 @@ static void tell_declaration(const inspection *job, const cp_declaration *declar
         char text[64];
         snprintf(text, sizeof text, "%lld rows of %lld", (long long)declaration->B,
                  (long long)declaration->S);
-        tell(job, "tokens here", text);
+        tell(job, "local_tokens", text);
     }
 }
 
@@ -303,7 +303,8 @@ int cp_command_info(const cp_session *session, const cp_arguments *arguments)
     }
     if (session->json) {
         cp_json *root = cp_json_new_object();
-        cp_json_set_integer(root, "schema", 1);
+        cp_json_set_integer(root, "schema_version", 1);
+        cp_json_set_string(root, "kind", "info");
         cp_json_set(root, "files", files);
         cp_print_json(root);
     }

@@ -14,7 +14,7 @@ static void tell(cp_json *json, const char *name, const char *text)
     if (json != NULL)
         cp_json_set_string(json, name, text);
     else
-        printf("  %-11s %s\n", name, text);
+        printf("  %-14s %s\n", name, text);
 }
 
 static int64_t count_numbers(const cp_program *program)
@@ -37,9 +37,6 @@ static void tell_sizes(cp_json *json, const cp_program *program)
              (long long)program->H, (long long)program->K, (long long)program->D, (long long)program->F,
              (long long)program->V);
     tell(json, "model", text);
-    snprintf(text, sizeof text, "%lld numbers in %d tensors", (long long)count_numbers(program),
-             program->parameter_count);
-    tell(json, "parameters", text);
 }
 
 static void tell_masks(cp_json *json, const cp_program *program)
@@ -108,19 +105,14 @@ static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, cp_cut cu
     return status;
 }
 
-static void tell_program(cp_json *json, const cp_program *program)
-{
-    tell_sizes(json, program);
-    tell_masks(json, program);
-}
-
 cp_status cp_info_model(cp_json *json, const cp_fixture *fixture, cp_cut cut)
 {
     cp_program *program = NULL;
     if (fixture->config == NULL)
         return cp_fail(CP_REFUSED, "%s: /config: missing, a model is not known without it", fixture->path);
     CP_TRY(cp_models_build(&program, fixture->config, fixture->path));
-    tell_program(json, program);
+    tell_sizes(json, program);
+    tell_masks(json, program);
     cp_program_close(program);
     return tell_memory(json, fixture, cut);
 }
@@ -158,8 +150,12 @@ cp_status cp_info_config_model(cp_json *json, const cp_json *config, const char 
 {
     cp_program *program = NULL;
     CP_TRY(cp_models_build(&program, config, path));
-    tell_program(json, program);
-    char text[64];
+    char text[96];
+    snprintf(text, sizeof text, "%lld numbers in %d tensors", (long long)count_numbers(program),
+             program->parameter_count);
+    tell(json, "weights", text);
+    tell_sizes(json, program);
+    tell_masks(json, program);
     snprintf(text, sizeof text, "one row of %lld tokens", (long long)length);
     tell(json, "for", text);
     cp_status status = measure_shapes(json, config, path, program, length, cut);

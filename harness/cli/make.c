@@ -108,7 +108,8 @@ static cp_status report(const cp_session *session, const char *path)
     cp_status status = index < 0 ? CP_OK : cp_source_read_all(fixture->expected, (size_t)index, &loss);
     if (status == CP_OK && session->json) {
         cp_json *root = cp_json_new_object();
-        cp_json_set_integer(root, "schema", 1);
+        cp_json_set_integer(root, "schema_version", 1);
+        cp_json_set_string(root, "kind", "make");
         cp_json_set_string(root, "output", path);
         cp_json_set_string(root, "fixture_id", fixture->id);
         cp_json_set_real(root, "loss", loss);

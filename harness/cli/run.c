@@ -101,7 +101,8 @@ static cp_status report(const cp_session *session, const cp_source *source, cons
     CP_TRY(cp_source_read_all(source, (size_t)index, &loss));
     if (session->json) {
         cp_json *root = cp_json_new_object();
-        cp_json_set_integer(root, "schema", 1);
+        cp_json_set_integer(root, "schema_version", 1);
+        cp_json_set_string(root, "kind", "run");
         cp_json_set_string(root, "output", path);
         cp_json_set_integer(root, "files", files);
         cp_json_set_integer(root, "tensors", (int64_t)source->count);
