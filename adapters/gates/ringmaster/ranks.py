@@ -43,7 +43,7 @@ def _attempt(recipe, context, case):
         with cpeq.Float64(strict=True):
             recipe(context, cpeq.Fixture(case.fixture), case.dump)
     except Exception as error:
-        verdict = "not comparable" if isinstance(error, cpeq.FormatError) else "refused"
+        verdict = "not comparable" if isinstance(error, cpeq.FormatError) else f"refused: {type(error).__name__}"
         return f"{verdict}: {' '.join(str(error).split())}"
     return None
 

@@ -4,6 +4,7 @@ A recipe is a function (context, fixture, out). What ringmaster refuses it refus
 """
 
 import functools
+import logging
 from dataclasses import dataclass
 
 import ringmaster
@@ -18,6 +19,8 @@ from transformers import AttentionInterface
 import cpeq
 import cpeq.transformers
 from cpeq.batch import divisor, position_ids
+
+logging.getLogger("ringmaster.ring.p2p_attn").setLevel(logging.ERROR)  # it warns that there is no GPU kernel
 
 VERSION = f"axolotl-ringmaster {ringmaster.__version__}"
 
@@ -57,10 +60,11 @@ def attention(exchange, context, fixture, out):
         tokens = {"input_ids": batch.input_ids, "inputs_embeds": batch.inputs_embeds}
         mask = batch.attention_mask if "attention_mask" in fixture.batch else None
         output = model(**tokens, position_ids=batch.position_ids, attention_mask=mask, use_cache=False)
-        loss = torch.nn.functional.cross_entropy(output.logits.flatten(0, 1), batch.shift_labels.flatten(),
-                                                 reduction="sum") / batch.num_items
+        losses = torch.nn.functional.cross_entropy(output.logits.transpose(1, 2), batch.shift_labels, reduction="none")
+        loss = losses.sum() / batch.num_items
         loss.backward()
         r.loss(loss)
+        r.token_loss(losses)
         r.logits(output.logits)
 
 
