@@ -19,7 +19,7 @@ typedef enum cp_dtype {
 
 size_t cp_dtype_bytes(cp_dtype dtype);
 bool cp_dtype_is_float(cp_dtype dtype);
-const char *cp_dtype_name(cp_dtype dtype);            /* "float64", "bfloat16", "int64", … */
+const char *cp_dtype_name(cp_dtype dtype);              /* "float64", "bfloat16", "int64", … */
 bool cp_dtype_named(cp_dtype *dtype, const char *name); /* false: no such name */
 double cp_dtype_epsilon(cp_dtype dtype); /* distance from 1 to the next number; 0 for integers */
 

@@ -25,16 +25,11 @@ static json_t *owned(cp_json *value)
 
 /* ---- the literals of Python -------------------------------------------------------------------------------------- */
 
-static bool is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-}
-
+/* What touches the word on either side is no JSON, rewritten or not. */
 static bool word_at(const char *text, size_t length, size_t at, const char *word)
 {
     size_t bytes = strlen(word);
-    return length - at >= bytes && memcmp(text + at, word, bytes) == 0 &&
-           (at == 0 || !is_word(text[at - 1])) && (at + bytes == length || !is_word(text[at + bytes]));
+    return length - at >= bytes && memcmp(text + at, word, bytes) == 0;
 }
 
 typedef struct rewriting {

@@ -19,7 +19,8 @@ typedef enum cp_json_kind {
     CP_JSON_OBJECT
 } cp_json_kind;
 
-/* `where` (a file, or "file: /config") begins every sentence. The document is freed by cp_json_close. */
+/* `where` (a file, or "file: /config") begins every sentence. CP_BAD_INPUT where the text is not strict JSON, with its
+ * line; then there is no document. The document is freed by cp_json_close. */
 cp_status cp_json_parse(cp_json **document, const char *text, size_t length, const char *where);
 cp_status cp_json_read(cp_json **document, const char *path);
 void cp_json_close(cp_json *document);
@@ -45,7 +46,8 @@ cp_json *cp_json_new_array(void);
 cp_json *cp_json_copy(const cp_json *value); /* deep; freed with its root, or by cp_json_close */
 void cp_json_set_bool(cp_json *object, const char *name, bool value);
 void cp_json_set_integer(cp_json *object, const char *name, int64_t value);
-void cp_json_set_real(cp_json *object, const char *name, double value); /* not finite: the string "nan", "inf", "-inf" */
+void cp_json_set_real(cp_json *object, const char *name,
+                      double value); /* not finite: the string "nan", "inf", "-inf" */
 void cp_json_set_string(cp_json *object, const char *name, const char *value);
 void cp_json_set(cp_json *object, const char *name, cp_json *value); /* takes `value` over */
 void cp_json_append(cp_json *array, cp_json *value);                 /* takes `value` over */

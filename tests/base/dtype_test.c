@@ -108,9 +108,12 @@ static void rounding_is_to_nearest_even(void **state)
         assert_int_equal(bf16_of_double(-nextafter(middle, 0)), word | 0x8000);
         assert_int_equal(bf16_of_double(-middle), even | 0x8000);
         assert_int_equal(bf16_of_double(-nextafter(middle, INFINITY)), (word + 1) | 0x8000);
-        assert_int_equal(cp_bf16_from_float(nextafterf((float)middle, 0)), word);
+        float above = nextafterf((float)middle, INFINITY), below = nextafterf((float)middle, 0);
+        assert_int_equal(bf16_of_double(middle + 0.75 * ((double)above - middle)), word + 1);
+        assert_int_equal(bf16_of_double(middle - 0.75 * (middle - (double)below)), word);
+        assert_int_equal(cp_bf16_from_float(below), word);
         assert_int_equal(cp_bf16_from_float((float)middle), even);
-        assert_int_equal(cp_bf16_from_float(nextafterf((float)middle, INFINITY)), word + 1);
+        assert_int_equal(cp_bf16_from_float(above), word + 1);
     }
     assert_int_equal(bf16_of_double(DBL_MAX), 0x7f80);
     assert_int_equal(bf16_of_double(DBL_TRUE_MIN), 0);
