@@ -1,8 +1,9 @@
 /* Statistics of two blocks of numbers in one pass: pure, without files, names or limits of its own.
  *
  * Elements that are not finite on either side are counted and then left out of every sum, so that one NaN cannot hide
- * what the others do. An error |actual − expected| that overflows counts as DBL_MAX. Sums are good to 3e-14
- * for any number of elements and carry their own exponent: values near 1e300 or 1e-300 neither overflow nor vanish when squared. */
+ * what the others do. An error |actual − expected| that overflows counts as DBL_MAX. Sums are good to 3e-14 for any
+ * number of elements and carry their own exponent: values near 1e300 or 1e-300 neither overflow nor vanish when
+ * squared. */
 #ifndef CPEQ_HARNESS_JUDGE_COMPARE_H
 #define CPEQ_HARNESS_JUDGE_COMPARE_H
 
