@@ -31,14 +31,18 @@ enum { COLUMN_COUNT = sizeof COLUMNS / sizeof *COLUMNS };
 static void add_tensor(cp_table *table, const cp_tensor_result *tensor)
 {
     char shape[CP_WORD], error[CP_NUMBER], units[CP_NUMBER], factor[CP_NUMBER], cosine[CP_NUMBER];
-    cp_table_add(table,
-                 (const char *[COLUMN_COUNT]){
-                     tensor->name, cp_word_shape(shape, tensor->dims, tensor->extent),
-                     cp_verdict_name(tensor->verdict),
-                     tensor->measured ? cp_word_number(error, tensor->relative_error) : "-",
-                     tensor->measured ? cp_word_number(units, cp_tensor_excess(tensor)) : "-",
-                     isnan(tensor->factor) ? "-" : cp_word_value(factor, tensor->factor),
-                     isnan(tensor->cosine) ? "-" : cp_word_value(cosine, tensor->cosine), tensor->reason});
+    bool speak = cp_word_numbers_speak(tensor);
+    const char *cells[COLUMN_COUNT] = {
+        tensor->name,
+        cp_word_shape(shape, tensor->dims, tensor->extent),
+        cp_verdict_name(tensor->verdict),
+        speak ? cp_word_number(error, tensor->relative_error) : "-",
+        speak ? cp_word_number(units, cp_tensor_excess(tensor)) : "-",
+        !speak || isnan(tensor->factor) ? "-" : cp_word_value(factor, tensor->factor),
+        !speak || isnan(tensor->cosine) ? "-" : cp_word_value(cosine, tensor->cosine),
+        tensor->reason,
+    };
+    cp_table_add(table, cells);
 }
 
 static void tensors(FILE *page, const cp_result *result, bool all)

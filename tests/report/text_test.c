@@ -5,6 +5,92 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off: a line of a report is a line here */
+
+static const char SAME[] =
+    "SAME  run.h5 against golden/llama/packed7.h5\n"
+    "float64, uncalibrated limits; 3 tensors: 3 same; errors: loss 0, logits 8.8e-16, gradients 2.0e-15\n";
+
+static const char MIXED[] =
+    "NOT COMPARABLE  run.h5 against golden/llama/packed7.h5\n"
+    "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: loss 0, logits "
+    "8.8e-16\n"
+    "  tensor                   shape       error  of limit  worst at  found  expected  factor    cosine\n"
+    "  logits                   [1,7,37]  5.0e-01   5.0e+11  (0,5,12)  1.875      1.25     1.5  1.000000\n"
+    "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at (3), expected "
+    "0.5\n"
+    "  grads/lm_head.weight     [37,16]   missing from run.h5\n"
+    "note: run.h5 has no token losses: judged by loss and logits\n"
+    "next: nothing is said about the whole before both sides hold the same tensors\n";
+
+static const char MIXED_ALL[] =
+    "\033[1;33mNOT COMPARABLE\033[0m  run.h5 against golden/llama/packed7.h5\n"
+    "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: loss 0, logits "
+    "8.8e-16\n"
+    "  tensor                   shape       error  of limit  worst at  found  expected  factor    cosine\n"
+    "  logits                   [1,7,37]  5.0e-01   5.0e+11  (0,5,12)  1.875      1.25     1.5  1.000000\n"
+    "  loss                     scalar          0         0  -             -         -       1  1.000000\n"
+    "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at (3), expected "
+    "0.5\n"
+    "  grads/lm_head.weight     [37,16]   missing from run.h5\n"
+    "note: run.h5 has no token losses: judged by loss and logits\n"
+    "next: nothing is said about the whole before both sides hold the same tensors\n";
+
+static const char MIXED_MARKDOWN[] =
+    "### ⚠️ not comparable: run.h5 against golden/llama/packed7.h5\n"
+    "\n"
+    "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable\n"
+    "\n"
+    "| tensor | shape | verdict | relative error | of limit | factor | cosine | why |\n"
+    "|---|---|---|---:|---:|---:|---:|---|\n"
+    "| logits | \\[1,7,37\\] | different | 5.0e-01 | 5.0e+11 | 1.5 | 1 | 5e+11 times its limit |\n"
+    "| grads/model.norm.weight | \\[16\\] | different | - | - | - | - | 1 of 16 values are not finite; the "
+    "first: nan at (3), expected 0.5 |\n"
+    "| grads/lm_head.weight | \\[37,16\\] | not comparable | - | - | - | - | missing from run.h5 |\n"
+    "\n"
+    "- run.h5 has no token losses: judged by loss and logits\n"
+    "- **next:** nothing is said about the whole before both sides hold the same tensors\n";
+
+static const char TRIALS[] =
+    "fixture            cp  exchange  layout      dtype    attention  loss     logits   gradients  worst "
+    "tensor                            verdict\n"
+    "llama/packed7       1  local     contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    "
+    "model.layers.0.self_attn.k_proj.weight  same\n"
+    "llama/packed7       2  ulysses   contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    "
+    "model.layers.0.self_attn.k_proj.weight  different       logits: 2.5e+11 times its limit\n"
+    "llama4_text/full7   2  ulysses   contiguous  float64  varlen     -        -        -          -         "
+    "                              refused\n"
+    "llama/full7         2  ulysses   contiguous  float64  dense      -        -        -          -         "
+    "                              not comparable  no limits for bfloat16\n"
+    "llama/broken        2  ulysses   contiguous  float64  dense      -        -        -          -         "
+    "                              error           broken.h5: truncated\n"
+    "llama4_text/left7   2  ulysses   contiguous  float64  varlen     -        -        -          -         "
+    "                              refused\n"
+    "6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs the dense "
+    "mask: 2)\n";
+
+static const char TRIALS_MARKDOWN[] =
+    "### ⚠️ 6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs the "
+    "dense mask: 2)\n"
+    "\n"
+    "| fixture | cp | exchange | layout | dtype | attention | loss | logits | gradients | worst tensor | "
+    "verdict | why |\n"
+    "|---|---:|---|---|---|---|---:|---:|---:|---|---|---|\n"
+    "| llama/packed7 | 2 | ulysses | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | "
+    "model.layers.0.self_attn.k_proj.weight | different | logits: 2.5e+11 times its limit |\n"
+    "| llama4_text/full7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked "
+    "attention needs the dense mask |\n"
+    "| llama/full7 | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | not comparable | no limits "
+    "for bfloat16 |\n"
+    "| llama/broken | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | error | broken.h5: "
+    "truncated |\n"
+    "| llama4_text/left7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked "
+    "attention needs the dense mask |\n"
+    "| llama/packed7 | 1 | local | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | "
+    "model.layers.0.self_attn.k_proj.weight | same |  |\n";
+
+/* clang-format on */
+
 static void assert_report(const cp_result *result, cp_report_format format, cp_report_style style,
                           const char *expected)
 {
@@ -26,10 +112,7 @@ static void same_is_short(void **state)
     (void)state;
     static sample s;
     sample_same(&s);
-    assert_report(&s.result, CP_REPORT_TEXT, (cp_report_style){0},
-                  "SAME  run.h5 against golden/llama/packed7.h5\n"
-                  "float64, uncalibrated limits; 3 tensors: 3 same; errors: loss 0, logits 8.8e-16, "
-                  "gradients 2.0e-15\n");
+    assert_report(&s.result, CP_REPORT_TEXT, (cp_report_style){0}, SAME);
 }
 
 static void what_differs_is_a_table(void **state)
@@ -37,19 +120,7 @@ static void what_differs_is_a_table(void **state)
     (void)state;
     static sample s;
     sample_mixed(&s);
-    assert_report(&s.result, CP_REPORT_TEXT, (cp_report_style){0},
-                  "NOT COMPARABLE  run.h5 against golden/llama/packed7.h5\n"
-                  "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: "
-                  "loss 0, logits 8.8e-16\n"
-                  "  tensor                   shape       error  of limit  worst at  found  expected  factor "
-                  "   cosine\n"
-                  "  logits                   [1,7,37]  5.0e-01   5.0e+11  (0,5,12)  1.875      1.25     1.5 "
-                  " 1.000000\n"
-                  "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at "
-                  "(3), expected 0.5\n"
-                  "  grads/lm_head.weight     [37,16]   missing from run.h5\n"
-                  "note: run.h5 has no token losses: judged by loss and logits\n"
-                  "next: nothing is said about the whole before both sides hold the same tensors\n");
+    assert_report(&s.result, CP_REPORT_TEXT, (cp_report_style){0}, MIXED);
 }
 
 static void all_lists_every_tensor(void **state)
@@ -57,21 +128,7 @@ static void all_lists_every_tensor(void **state)
     (void)state;
     static sample s;
     sample_mixed(&s);
-    assert_report(&s.result, CP_REPORT_TEXT, (cp_report_style){.all = true, .color = true},
-                  "\033[1;33mNOT COMPARABLE\033[0m  run.h5 against golden/llama/packed7.h5\n"
-                  "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: "
-                  "loss 0, logits 8.8e-16\n"
-                  "  tensor                   shape       error  of limit  worst at  found  expected  factor "
-                  "   cosine\n"
-                  "  logits                   [1,7,37]  5.0e-01   5.0e+11  (0,5,12)  1.875      1.25     1.5 "
-                  " 1.000000\n"
-                  "  loss                     scalar          0         0  -             -         -       1 "
-                  " 1.000000\n"
-                  "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at "
-                  "(3), expected 0.5\n"
-                  "  grads/lm_head.weight     [37,16]   missing from run.h5\n"
-                  "note: run.h5 has no token losses: judged by loss and logits\n"
-                  "next: nothing is said about the whole before both sides hold the same tensors\n");
+    assert_report(&s.result, CP_REPORT_TEXT, (cp_report_style){.all = true, .color = true}, MIXED_ALL);
 }
 
 static void a_summary_in_markdown(void **state)
@@ -79,21 +136,7 @@ static void a_summary_in_markdown(void **state)
     (void)state;
     static sample s;
     sample_mixed(&s);
-    assert_report(
-        &s.result, CP_REPORT_MARKDOWN, (cp_report_style){0},
-        "### ⚠️ not comparable: run.h5 against golden/llama/packed7.h5\n"
-        "\n"
-        "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable\n"
-        "\n"
-        "| tensor | shape | verdict | relative error | of limit | factor | cosine | why |\n"
-        "|---|---|---|---:|---:|---:|---:|---|\n"
-        "| logits | \\[1,7,37\\] | different | 5.0e-01 | 5.0e+11 | 1.5 | 1 | 5e+11 times its limit |\n"
-        "| grads/model.norm.weight | \\[16\\] | different | 2.0e-15 | 2.0e-03 | 1 | 1 | 1 of 16 values are "
-        "not finite; the first: nan at (3), expected 0.5 |\n"
-        "| grads/lm_head.weight | \\[37,16\\] | not comparable | - | - | - | - | missing from run.h5 |\n"
-        "\n"
-        "- run.h5 has no token losses: judged by loss and logits\n"
-        "- **next:** nothing is said about the whole before both sides hold the same tensors\n");
+    assert_report(&s.result, CP_REPORT_MARKDOWN, (cp_report_style){0}, MIXED_MARKDOWN);
 }
 
 /* However much is wrong, the text stays short, and says how much it leaves out. */
@@ -146,23 +189,7 @@ static void trials_are_a_table(void **state)
     cp_trial_row rows[SAMPLE_TRIALS];
     sample_trials(rows);
     char *text = cp_report_trials(rows, SAMPLE_TRIALS, CP_REPORT_TEXT);
-    assert_string_equal(
-        text, "fixture            cp  exchange  layout      dtype    attention  loss     logits   gradients  "
-              "worst tensor                            verdict\n"
-              "llama/packed7       1  local     contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    "
-              "model.layers.0.self_attn.k_proj.weight  same\n"
-              "llama/packed7       2  ulysses   contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    "
-              "model.layers.0.self_attn.k_proj.weight  different       logits: 2.5e+11 times its limit\n"
-              "llama4_text/full7   2  ulysses   contiguous  float64  varlen     -        -        -          "
-              "-                                       refused\n"
-              "llama/full7         2  ulysses   contiguous  float64  dense      -        -        -          "
-              "-                                       not comparable  no limits for bfloat16\n"
-              "llama/broken        2  ulysses   contiguous  float64  dense      -        -        -          "
-              "-                                       error           broken.h5: truncated\n"
-              "llama4_text/left7   2  ulysses   contiguous  float64  varlen     -        -        -          "
-              "-                                       refused\n"
-              "6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs "
-              "the dense mask: 2)\n");
+    assert_string_equal(text, TRIALS);
     free(text);
 }
 
@@ -172,25 +199,7 @@ static void trials_in_markdown(void **state)
     cp_trial_row rows[SAMPLE_TRIALS];
     sample_trials(rows);
     char *text = cp_report_trials(rows, SAMPLE_TRIALS, CP_REPORT_MARKDOWN);
-    assert_string_equal(
-        text, "### ⚠️ 6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention "
-              "needs the dense mask: 2)\n"
-              "\n"
-              "| fixture | cp | exchange | layout | dtype | attention | loss | logits | gradients | worst "
-              "tensor | verdict | why |\n"
-              "|---|---:|---|---|---|---|---:|---:|---:|---|---|---|\n"
-              "| llama/packed7 | 2 | ulysses | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | "
-              "model.layers.0.self_attn.k_proj.weight | different | logits: 2.5e+11 times its limit |\n"
-              "| llama4_text/full7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | "
-              "chunked attention needs the dense mask |\n"
-              "| llama/full7 | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | not comparable | "
-              "no limits for bfloat16 |\n"
-              "| llama/broken | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | error | "
-              "broken.h5: truncated |\n"
-              "| llama4_text/left7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | "
-              "chunked attention needs the dense mask |\n"
-              "| llama/packed7 | 1 | local | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | "
-              "model.layers.0.self_attn.k_proj.weight | same |  |\n");
+    assert_string_equal(text, TRIALS_MARKDOWN);
     free(text);
 }
 
