@@ -5,33 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* clang-format off: a line of a report is a line here */
-
+/* A line of a report is a line here. */
+/* clang-format off */
 static const char SAME[] =
     "SAME  run.h5 against golden/llama/packed7.h5\n"
     "float64, uncalibrated limits; 3 tensors: 3 same; errors: loss 0, logits 8.8e-16, gradients 2.0e-15\n";
 
 static const char MIXED[] =
     "NOT COMPARABLE  run.h5 against golden/llama/packed7.h5\n"
-    "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: loss 0, logits "
-    "8.8e-16\n"
+    "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: loss 0, logits 8.8e-16\n"
     "  tensor                   shape       error  of limit  worst at  found  expected  factor    cosine\n"
     "  logits                   [1,7,37]  5.0e-01   5.0e+11  (0,5,12)  1.875      1.25     1.5  1.000000\n"
-    "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at (3), expected "
-    "0.5\n"
+    "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at (3), expected 0.5\n"
     "  grads/lm_head.weight     [37,16]   missing from run.h5\n"
     "note: run.h5 has no token losses: judged by loss and logits\n"
     "next: nothing is said about the whole before both sides hold the same tensors\n";
 
 static const char MIXED_ALL[] =
     "\033[1;33mNOT COMPARABLE\033[0m  run.h5 against golden/llama/packed7.h5\n"
-    "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: loss 0, logits "
-    "8.8e-16\n"
+    "float64, uncalibrated limits; 4 tensors: 1 same, 2 different, 1 not comparable; errors: loss 0, logits 8.8e-16\n"
     "  tensor                   shape       error  of limit  worst at  found  expected  factor    cosine\n"
     "  logits                   [1,7,37]  5.0e-01   5.0e+11  (0,5,12)  1.875      1.25     1.5  1.000000\n"
     "  loss                     scalar          0         0  -             -         -       1  1.000000\n"
-    "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at (3), expected "
-    "0.5\n"
+    "  grads/model.norm.weight  [16]      1 of 16 values are not finite; the first: nan at (3), expected 0.5\n"
     "  grads/lm_head.weight     [37,16]   missing from run.h5\n"
     "note: run.h5 has no token losses: judged by loss and logits\n"
     "next: nothing is said about the whole before both sides hold the same tensors\n";
@@ -44,50 +40,33 @@ static const char MIXED_MARKDOWN[] =
     "| tensor | shape | verdict | relative error | of limit | factor | cosine | why |\n"
     "|---|---|---|---:|---:|---:|---:|---|\n"
     "| logits | \\[1,7,37\\] | different | 5.0e-01 | 5.0e+11 | 1.5 | 1 | 5e+11 times its limit |\n"
-    "| grads/model.norm.weight | \\[16\\] | different | - | - | - | - | 1 of 16 values are not finite; the "
-    "first: nan at (3), expected 0.5 |\n"
+    "| grads/model.norm.weight | \\[16\\] | different | - | - | - | - | 1 of 16 values are not finite; the first: nan at (3), expected 0.5 |\n"
     "| grads/lm_head.weight | \\[37,16\\] | not comparable | - | - | - | - | missing from run.h5 |\n"
     "\n"
     "- run.h5 has no token losses: judged by loss and logits\n"
     "- **next:** nothing is said about the whole before both sides hold the same tensors\n";
 
 static const char TRIALS[] =
-    "fixture            cp  exchange  layout      dtype    attention  loss     logits   gradients  worst "
-    "tensor                            verdict\n"
-    "llama/packed7       1  local     contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    "
-    "model.layers.0.self_attn.k_proj.weight  same\n"
-    "llama/packed7       2  ulysses   contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    "
-    "model.layers.0.self_attn.k_proj.weight  different       logits: 2.5e+11 times its limit\n"
-    "llama4_text/full7   2  ulysses   contiguous  float64  varlen     -        -        -          -         "
-    "                              refused\n"
-    "llama/full7         2  ulysses   contiguous  float64  dense      -        -        -          -         "
-    "                              not comparable  no limits for bfloat16\n"
-    "llama/broken        2  ulysses   contiguous  float64  dense      -        -        -          -         "
-    "                              error           broken.h5: truncated\n"
-    "llama4_text/left7   2  ulysses   contiguous  float64  varlen     -        -        -          -         "
-    "                              refused\n"
-    "6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs the dense "
-    "mask: 2)\n";
+    "fixture            cp  exchange  layout      dtype    attention  loss     logits   gradients  worst tensor                            verdict\n"
+    "llama/packed7       1  local     contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    model.layers.0.self_attn.k_proj.weight  same\n"
+    "llama/packed7       2  ulysses   contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    model.layers.0.self_attn.k_proj.weight  different       logits: 2.5e+11 times its limit\n"
+    "llama4_text/full7   2  ulysses   contiguous  float64  varlen     -        -        -          -                                       refused\n"
+    "llama/full7         2  ulysses   contiguous  float64  dense      -        -        -          -                                       not comparable  no limits for bfloat16\n"
+    "llama/broken        2  ulysses   contiguous  float64  dense      -        -        -          -                                       error           broken.h5: truncated\n"
+    "llama4_text/left7   2  ulysses   contiguous  float64  varlen     -        -        -          -                                       refused\n"
+    "6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs the dense mask: 2)\n";
 
 static const char TRIALS_MARKDOWN[] =
-    "### ⚠️ 6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs the "
-    "dense mask: 2)\n"
+    "### ⚠️ 6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs the dense mask: 2)\n"
     "\n"
-    "| fixture | cp | exchange | layout | dtype | attention | loss | logits | gradients | worst tensor | "
-    "verdict | why |\n"
+    "| fixture | cp | exchange | layout | dtype | attention | loss | logits | gradients | worst tensor | verdict | why |\n"
     "|---|---:|---|---|---|---|---:|---:|---:|---|---|---|\n"
-    "| llama/packed7 | 2 | ulysses | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | "
-    "model.layers.0.self_attn.k_proj.weight | different | logits: 2.5e+11 times its limit |\n"
-    "| llama4_text/full7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked "
-    "attention needs the dense mask |\n"
-    "| llama/full7 | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | not comparable | no limits "
-    "for bfloat16 |\n"
-    "| llama/broken | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | error | broken.h5: "
-    "truncated |\n"
-    "| llama4_text/left7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked "
-    "attention needs the dense mask |\n"
-    "| llama/packed7 | 1 | local | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | "
-    "model.layers.0.self_attn.k_proj.weight | same |  |\n";
+    "| llama/packed7 | 2 | ulysses | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | model.layers.0.self_attn.k_proj.weight | different | logits: 2.5e+11 times its limit |\n"
+    "| llama4_text/full7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked attention needs the dense mask |\n"
+    "| llama/full7 | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | not comparable | no limits for bfloat16 |\n"
+    "| llama/broken | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | error | broken.h5: truncated |\n"
+    "| llama4_text/left7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked attention needs the dense mask |\n"
+    "| llama/packed7 | 1 | local | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | model.layers.0.self_attn.k_proj.weight | same |  |\n";
 
 /* clang-format on */
 
