@@ -184,23 +184,31 @@ CP_INLINE real slope_of(cp_activation activation, real u)
     return u > 0 ? ONE : 0;
 }
 
-/* Inlined with a constant activation, so that each loop is straight. */
-CP_INLINE void gate_loop(cp_activation activation, real *const at[], bool rounds, int64_t n)
+/* Inlined with constants, so that each loop is straight. */
+CP_INLINE void gate_loop(cp_activation activation, bool rounds, real *const at[], int64_t n)
 {
     real *restrict y = at[0];
-    const real *gate = at[1];
-    const real *up = at[2];
+    const real *restrict gate = at[1];
+    const real *restrict up = at[2];
     for (int64_t i = 0; i < n; i++)
         y[i] = stored(stored(value_of(activation, gate[i]), rounds) * up[i], rounds);
+}
+
+CP_INLINE void gate_loops(cp_activation activation, bool rounds, real *const at[], int64_t n)
+{
+    if (rounds)
+        gate_loop(activation, true, at, n);
+    else
+        gate_loop(activation, false, at, n);
 }
 
 CP_CLONES static void gate_leaf(const call *c, real *const at[], int64_t n)
 {
     switch (c->activation) {
-    case CP_ACT_SILU: gate_loop(CP_ACT_SILU, at, c->rounds, n); return;
-    case CP_ACT_GELU: gate_loop(CP_ACT_GELU, at, c->rounds, n); return;
-    case CP_ACT_GELU_TANH: gate_loop(CP_ACT_GELU_TANH, at, c->rounds, n); return;
-    case CP_ACT_RELU: gate_loop(CP_ACT_RELU, at, c->rounds, n); return;
+    case CP_ACT_SILU: gate_loops(CP_ACT_SILU, c->rounds, at, n); return;
+    case CP_ACT_GELU: gate_loops(CP_ACT_GELU, c->rounds, at, n); return;
+    case CP_ACT_GELU_TANH: gate_loops(CP_ACT_GELU_TANH, c->rounds, at, n); return;
+    case CP_ACT_RELU: gate_loops(CP_ACT_RELU, c->rounds, at, n); return;
     case CP_ACTIVATIONS: break;
     }
 }
@@ -214,11 +222,11 @@ static void gate(cp_tensor y, cp_tensor gate_input, cp_tensor up, cp_activation 
         gate_leaf);
 }
 
-CP_INLINE void gate_backward_loop(cp_activation activation, real *const at[], bool rounds, int64_t n)
+CP_INLINE void gate_backward_loop(cp_activation activation, bool rounds, real *const at[], int64_t n)
 {
-    const real *dy = at[0];
-    const real *gate = at[1];
-    const real *up = at[2];
+    const real *restrict dy = at[0];
+    const real *restrict gate = at[1];
+    const real *restrict up = at[2];
     real *restrict dgate = at[3];
     real *restrict dup = at[4];
     if (dgate)
@@ -229,13 +237,21 @@ CP_INLINE void gate_backward_loop(cp_activation activation, real *const at[], bo
             dup[i] += dy[i] * stored(value_of(activation, gate[i]), rounds);
 }
 
+CP_INLINE void gate_backward_loops(cp_activation activation, bool rounds, real *const at[], int64_t n)
+{
+    if (rounds)
+        gate_backward_loop(activation, true, at, n);
+    else
+        gate_backward_loop(activation, false, at, n);
+}
+
 CP_CLONES static void gate_backward_leaf(const call *c, real *const at[], int64_t n)
 {
     switch (c->activation) {
-    case CP_ACT_SILU: gate_backward_loop(CP_ACT_SILU, at, c->rounds, n); return;
-    case CP_ACT_GELU: gate_backward_loop(CP_ACT_GELU, at, c->rounds, n); return;
-    case CP_ACT_GELU_TANH: gate_backward_loop(CP_ACT_GELU_TANH, at, c->rounds, n); return;
-    case CP_ACT_RELU: gate_backward_loop(CP_ACT_RELU, at, c->rounds, n); return;
+    case CP_ACT_SILU: gate_backward_loops(CP_ACT_SILU, c->rounds, at, n); return;
+    case CP_ACT_GELU: gate_backward_loops(CP_ACT_GELU, c->rounds, at, n); return;
+    case CP_ACT_GELU_TANH: gate_backward_loops(CP_ACT_GELU_TANH, c->rounds, at, n); return;
+    case CP_ACT_RELU: gate_backward_loops(CP_ACT_RELU, c->rounds, at, n); return;
     case CP_ACTIVATIONS: break;
     }
 }

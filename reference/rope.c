@@ -50,22 +50,27 @@ CP_INLINE real rotated(real a, real c, real b, real s, bool rounds)
     return a * c + b * s;
 }
 
-CP_CLONES static void rotate_halved(real *restrict y, const real *restrict x, const real *restrict c,
-                                    const real *restrict s, int64_t half, bool rounds)
+/* The pairs stand `apart` from each other and `step` from the next. Inlined with constants. */
+CP_INLINE void rotate_pairs(real *restrict y, const real *restrict x, const real *restrict c,
+                            const real *restrict s, int64_t half, int64_t step, int64_t apart, bool rounds)
 {
     for (int64_t j = 0; j < half; j++) {
-        y[j] = rotated(x[j], c[j], -x[j + half], s[j], rounds);
-        y[j + half] = rotated(x[j + half], c[j], x[j], s[j], rounds);
+        y[step * j] = rotated(x[step * j], c[j], -x[step * j + apart], s[j], rounds);
+        y[step * j + apart] = rotated(x[step * j + apart], c[j], x[step * j], s[j], rounds);
     }
 }
 
-CP_CLONES static void rotate_interleaved(real *restrict y, const real *restrict x, const real *restrict c,
-                                         const real *restrict s, int64_t half, bool rounds)
+CP_CLONES static void rotate(real *restrict y, const real *restrict x, const real *restrict c,
+                             const real *restrict s, int64_t half, cp_rope_layout layout, bool rounds)
 {
-    for (int64_t j = 0; j < half; j++) {
-        y[2 * j] = rotated(x[2 * j], c[j], -x[2 * j + 1], s[j], rounds);
-        y[2 * j + 1] = rotated(x[2 * j + 1], c[j], x[2 * j], s[j], rounds);
-    }
+    if (layout == CP_ROPE_HALVED && rounds)
+        rotate_pairs(y, x, c, s, half, 1, half, true);
+    else if (layout == CP_ROPE_HALVED)
+        rotate_pairs(y, x, c, s, half, 1, half, false);
+    else if (rounds)
+        rotate_pairs(y, x, c, s, half, 2, 1, true);
+    else
+        rotate_pairs(y, x, c, s, half, 2, 1, false);
 }
 
 static void forward(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
@@ -84,31 +89,28 @@ static void forward(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, 
         for (int64_t h = 0; h < H; h++) {
             real *to = cp_row(y, token * H + h);
             const real *from = cp_row(x, token * H + h);
-            if (layout == CP_ROPE_HALVED)
-                rotate_halved(to, from, cp_row(cosine, token), cp_row(sine, token), half, rounds);
-            else
-                rotate_interleaved(to, from, cp_row(cosine, token), cp_row(sine, token), half, rounds);
+            rotate(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout, rounds);
             memcpy(to + 2 * half, from + 2 * half, (size_t)(D - 2 * half) * sizeof *to);
         }
     }
 }
 
-CP_CLONES static void add_unrotated_halved(real *restrict dx, const real *restrict dy, const real *restrict c,
-                                           const real *restrict s, int64_t half)
+CP_INLINE void add_pairs(real *restrict dx, const real *restrict dy, const real *restrict c,
+                         const real *restrict s, int64_t half, int64_t step, int64_t apart)
 {
     for (int64_t j = 0; j < half; j++) {
-        dx[j] += dy[j] * c[j] + dy[j + half] * s[j];
-        dx[j + half] += dy[j + half] * c[j] - dy[j] * s[j];
+        dx[step * j] += dy[step * j] * c[j] + dy[step * j + apart] * s[j];
+        dx[step * j + apart] += dy[step * j + apart] * c[j] - dy[step * j] * s[j];
     }
 }
 
-CP_CLONES static void add_unrotated_interleaved(real *restrict dx, const real *restrict dy,
-                                                const real *restrict c, const real *restrict s, int64_t half)
+CP_CLONES static void add_rotated_back(real *restrict dx, const real *restrict dy, const real *restrict c,
+                                       const real *restrict s, int64_t half, cp_rope_layout layout)
 {
-    for (int64_t j = 0; j < half; j++) {
-        dx[2 * j] += dy[2 * j] * c[j] + dy[2 * j + 1] * s[j];
-        dx[2 * j + 1] += dy[2 * j + 1] * c[j] - dy[2 * j] * s[j];
-    }
+    if (layout == CP_ROPE_HALVED)
+        add_pairs(dx, dy, c, s, half, 1, half);
+    else
+        add_pairs(dx, dy, c, s, half, 2, 1);
 }
 
 static void backward(cp_tensor dx, cp_tensor dy, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
@@ -127,10 +129,7 @@ static void backward(cp_tensor dx, cp_tensor dy, cp_tensor cosine, cp_tensor sin
         for (int64_t h = 0; h < H; h++) {
             real *to = cp_row(dx, token * H + h);
             const real *from = cp_row(dy, token * H + h);
-            if (layout == CP_ROPE_HALVED)
-                add_unrotated_halved(to, from, cp_row(cosine, token), cp_row(sine, token), half);
-            else
-                add_unrotated_interleaved(to, from, cp_row(cosine, token), cp_row(sine, token), half);
+            add_rotated_back(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout);
             for (int64_t j = 2 * half; j < D; j++)
                 to[j] += from[j];
         }

@@ -123,6 +123,12 @@ void tensor_fill_random(cp_tensor tensor, uint64_t seed, const char *name)
     }
 }
 
+void tensor_round_to_bf16(cp_tensor tensor)
+{
+    for (int64_t n = 0; n < cp_tensor_count(tensor); n++)
+        element_set(tensor, n, (double)cp_bf16_round((float)element_get(tensor, n)));
+}
+
 static void fill_integers(cp_tensor tensor, filling how, int64_t bound, uint64_t seed)
 {
     cp_rng rng = cp_rng_named(seed, "integers");
@@ -226,6 +232,9 @@ void drive_open(drive *d, const trial *t)
         tensor_fill(o->dout, 0.125);
     else
         tensor_fill_random(o->dout, t->seed, "dout");
+    for (int n = BLOCK_DOUT; n < BLOCK_DIN && t->bf16_inputs; n++)
+        if (n == BLOCK_DOUT || n >= BLOCK_IN)
+            tensor_round_to_bf16(*tensor[n]);
     drive_zero_gradients(d);
     plan_visibility(d);
     assert_ok(cp_arena_open(&d->scratch, measured(d)));

@@ -23,6 +23,7 @@ double element_get(cp_tensor tensor, int64_t n); /* n-th in index order */
 void element_set(cp_tensor tensor, int64_t n, double value);
 void tensor_fill(cp_tensor tensor, double value);
 void tensor_fill_random(cp_tensor tensor, uint64_t seed, const char *name);
+void tensor_round_to_bf16(cp_tensor tensor);
 
 /* Thread counts are a matter of OpenMP; without it there is one. */
 void set_threads(int count);
@@ -34,6 +35,7 @@ typedef struct trial {
     cp_dtype dtype;
     cp_precision precision;
     bool strided;
+    bool bf16_inputs; /* random numbers are those of bfloat16 */
     uint64_t seed;
 } trial;
 

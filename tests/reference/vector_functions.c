@@ -1,0 +1,40 @@
+/* The inline functions of vector_math.h as functions on arrays; compiled as kernels are, for both widths. */
+#include "tests/reference/vector_functions.h"
+
+#include "reference/vector_math.h"
+
+CP_CLONES static void apply_exp(real *y, const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = vec_exp(x[i]);
+}
+
+CP_CLONES static void apply_tanh(real *y, const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = vec_tanh(x[i]);
+}
+
+CP_CLONES static void apply_sigmoid(real *y, const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = vec_sigmoid(x[i]);
+}
+
+CP_CLONES static void apply_bf16(real *y, const real *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = rounded_to_bf16(x[i]);
+}
+
+static void apply(vector_function function, void *y, const void *x, int64_t n)
+{
+    switch (function) {
+    case VECTOR_EXP: apply_exp(y, x, n); return;
+    case VECTOR_TANH: apply_tanh(y, x, n); return;
+    case VECTOR_SIGMOID: apply_sigmoid(y, x, n); return;
+    case VECTOR_BF16: apply_bf16(y, x, n); return;
+    }
+}
+
+vector_apply *const CP_WIDTH(vector_apply) = apply;

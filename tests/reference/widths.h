@@ -1,0 +1,9 @@
+/* The tests of the rung "widths". */
+#ifndef CPEQ_TESTS_REFERENCE_WIDTHS_H
+#define CPEQ_TESTS_REFERENCE_WIDTHS_H
+
+void vector_errors_are_as_stated(void **state);
+void vector_corners(void **state);
+void bf16_rounds_as_base_does(void **state);
+
+#endif
