@@ -14,13 +14,19 @@ for room in base reference models harness; do
     [ -d "$room" ] && code_rooms+=("$room")
 done
 
+sources=$(find -H "${code_rooms[@]}" -type f -name '*.[ch]' | wc -l)
+if [ "$sources" -eq 0 ]; then
+    echo "$root: no source is found: nothing would be checked"
+    exit 2
+fi
+
 # Everything that people write, without build trees.
 written() {
     find . \( -name build -o -name 'build-*' -o -name .git \) -prune -o -type f \( "$@" \) -print | sed 's|^\./||' | sort
 }
 
 check_includes() {
-    find "${code_rooms[@]}" -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) | sort |
+    find -H "${code_rooms[@]}" -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) | sort |
         xargs awk -f "$here/includes.awk" "$here/borders.txt"
 }
 
@@ -33,7 +39,7 @@ check_flags() {
             match(line, /-(ffast-math|Ofast|m(arch|tune)=native|funsafe-math|fassociative-math|ffinite-math|freciprocal-math)/) {
                 print FILENAME ":" FNR ": " substr(line, RSTART, RLENGTH) " changes results"
             }'
-    find "${code_rooms[@]}" -type f \( -name '*.c' -o -name '*.h' \) | sort |
+    find -H "${code_rooms[@]}" -type f \( -name '*.c' -o -name '*.h' \) | sort |
         xargs awk '
             /#[ \t]*pragma[ \t]+(GCC[ \t]+optimize|STDC[ \t]+FP_CONTRACT[ \t]+ON)|__attribute__.*optimize/ {
                 print FILENAME ":" FNR ": optimisation is set for the whole build, not in a file"
@@ -48,7 +54,7 @@ check_lengths() {
 
 check_headers_stand_alone() {
     local header complaint
-    find "${code_rooms[@]}" -type f -name '*.h' | sort | while read -r header; do
+    find -H "${code_rooms[@]}" -type f -name '*.h' | sort | while read -r header; do
         complaint=$("$compiler" -std=c11 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -DCP_REAL_BITS=64 -I. \
             -include "$header" -fsyntax-only -x c /dev/null 2>&1) ||
             echo "$header:1: does not compile alone: $(echo "$complaint" | grep -m1 error)"

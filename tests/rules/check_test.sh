@@ -49,6 +49,13 @@ if ! bash "$here/check.sh" "$tree" "$compiler"; then
     exit 1
 fi
 
+mkdir "$tree/empty"
+bash "$here/check.sh" "$tree/empty" >/dev/null
+if [ $? -ne 2 ]; then
+    echo "a tree without sources is accepted"
+    exit 1
+fi
+
 planted base/json.c '#include "reference/ops.h"' '3: base may not include "reference/ops.h"'
 planted base/json.c '#include "harness/files/f.h"' '3: base may not include "harness/files/f.h"'
 planted reference/matmul.c '#include "models/m.h"' '3: reference may not include'
