@@ -11,6 +11,11 @@
 
 static const char self_made[] = "self-made: computed by cpeq " CPEQ_VERSION " in float64, unsharded";
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const cp_weight *)a)->name, ((const cp_weight *)b)->name);
+}
+
 /* ---- fixtures --------------------------------------------------------------------------------------------------- */
 
 /* One name a line, as the program writes them: a judge reports the first difference in this order. */
@@ -44,11 +49,6 @@ static cp_status write_fixture(const char *path, cp_fixture *fixture)
     free(order);
     cp_model_close(model);
     return status;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const cp_weight *)a)->name, ((const cp_weight *)b)->name);
 }
 
 cp_status cp_make_fixture(const char *path, const char *config_text, const cp_weight *weights,
@@ -135,7 +135,9 @@ cp_status cp_make_weights(cp_weight **out, size_t *count, const char *config_tex
         status = cp_fail(CP_INTERNAL, "%s: no memory for the weights", where);
     for (size_t p = 0; status == CP_OK && p < *count; p++)
         status = make_weight(&(*out)[p], &program->parameters[p], seed);
-    if (status != CP_OK)
+    if (status == CP_OK)
+        qsort(*out, *count, sizeof **out, by_name);
+    else
         cp_make_weights_close(*out, *out ? *count : 0);
     cp_program_close(program);
     return status;

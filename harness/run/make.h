@@ -10,7 +10,7 @@ cp_status cp_make_fixture(const char *path, const char *config_text, const cp_we
                           size_t weight_count, const cp_batch *batch);
 
 /* Weights from a seed, by name: matrices N(0, 1/fan_in), embeddings 0.5 N, norm weights 1 + 0.1 N (0.1 N where the
- * family multiplies by 1 + w), biases 0.1 N, rounded to bfloat16; float32 storage. Freed by cp_make_weights_close. */
+ * family multiplies by 1 + w), biases 0.1 N, rounded to bfloat16; float32 storage. Sorted by name; freed by cp_make_weights_close. */
 cp_status cp_make_weights(cp_weight **out, size_t *count, const char *config_text, const char *where,
                           uint64_t seed);
 void cp_make_weights_close(cp_weight *weights, size_t count);

@@ -36,9 +36,8 @@ static void step(cp_rank *self, const cp_model *model, const cp_run_options *opt
                                 .index = self->shard.index,
                                 .target = self->shard.target,
                                 .visibility = plan->visibility};
-    cp_network_options network_options = {.dtype = options->dtype,
-                                          .precision = {.matmul = options->matmul},
-                                          .recompute = options->recompute};
+    cp_network_options network_options = {
+        .dtype = options->dtype, .precision = {.matmul = options->matmul}, .recompute = options->recompute};
     cp_network *network = &self->network;
     cp_network_open(network, program, mixer, ops, &network_options, &inputs, weights, &self->plans, arena);
     cp_network_forward(network);
@@ -71,8 +70,7 @@ void cp_rank_measure(cp_rank *self, const cp_model *model, const cp_run_options 
     self->need = measuring.peak;
 }
 
-void cp_rank_run(cp_rank *self, const cp_model *model, const cp_run_options *options,
-                 const cp_tensor *weights, cp_comm *comm)
+void cp_rank_open(cp_rank *self, const cp_model *model, const cp_run_options *options, cp_comm *comm)
 {
     int rank = cp_comm_rank(comm);
     cp_rank_plan_make(self, model, options, rank);
@@ -80,6 +78,12 @@ void cp_rank_run(cp_rank *self, const cp_model *model, const cp_run_options *opt
     cp_status status = cp_arena_open(&self->arena, self->need);
     if (status != CP_OK)
         cp_comm_fail(comm, status);
+}
+
+void cp_rank_step(cp_rank *self, const cp_model *model, const cp_run_options *options,
+                  const cp_tensor *weights, cp_comm *comm)
+{
+    cp_arena_release(&self->arena, 0);
     step(self, model, options, weights, comm, cp_ops_of(options->dtype), &self->arena);
 }
 

@@ -32,9 +32,12 @@ void cp_rank_plan_make(cp_rank *self, const cp_model *model, const cp_run_option
 /* Measures the step of `rank` with the shape table; self->need is filled. */
 void cp_rank_measure(cp_rank *self, const cp_model *model, const cp_run_options *options, int rank);
 
-/* Plans, measures, opens the arena and runs the step. Collective over `comm`; a rank without memory ends them all. */
-void cp_rank_run(cp_rank *self, const cp_model *model, const cp_run_options *options,
-                 const cp_tensor *weights, cp_comm *comm);
+/* Plans, measures and opens the arena; a rank without memory ends them all. Not collective otherwise. */
+void cp_rank_open(cp_rank *self, const cp_model *model, const cp_run_options *options, cp_comm *comm);
+
+/* Runs the step; a further one starts from scratch in the same memory. Collective over `comm`. */
+void cp_rank_step(cp_rank *self, const cp_model *model, const cp_run_options *options,
+                  const cp_tensor *weights, cp_comm *comm);
 
 /* Frees what the rank holds; safe for one that never ran. */
 void cp_rank_close(cp_rank *self);

@@ -19,7 +19,8 @@ typedef struct cp_run_options {
     cp_attention_form attention;
     cp_transport transport;
     cp_matmul matmul;
-    bool trace;             /* keep the registers that cross segments, and their gradients */
+    bool recompute;         /* registers inside a layer live only while it runs; the backward runs it again */
+    bool trace;             /* give the registers that cross segments, and their gradients, too */
     cp_decisions decisions; /* all zero: right */
 } cp_run_options;
 
