@@ -4,14 +4,14 @@
 
 /* ---- the plan --------------------------------------------------------------------------------------------------- */
 
-static bool is_left_out(cp_grad_reduce rule, cp_parameter_class class)
+static bool is_left_out(cp_grad_reduce rule, cp_parameter_class group)
 {
     switch (rule) {
     case CP_GRAD_REDUCE_NONE: return true;
-    case CP_GRAD_REDUCE_SKIP_NORMS: return class == CP_PARAMETER_NORM;
-    case CP_GRAD_REDUCE_SKIP_EMBEDDINGS: return class == CP_PARAMETER_EMBEDDING || class == CP_PARAMETER_TIED;
-    case CP_GRAD_REDUCE_SKIP_HEAD: return class == CP_PARAMETER_HEAD;
-    case CP_GRAD_REDUCE_SKIP_BIASES: return class == CP_PARAMETER_BIAS;
+    case CP_GRAD_REDUCE_SKIP_NORMS: return group == CP_PARAMETER_NORM;
+    case CP_GRAD_REDUCE_SKIP_EMBEDDINGS: return group == CP_PARAMETER_EMBEDDING || group == CP_PARAMETER_TIED;
+    case CP_GRAD_REDUCE_SKIP_HEAD: return group == CP_PARAMETER_HEAD;
+    case CP_GRAD_REDUCE_SKIP_BIASES: return group == CP_PARAMETER_BIAS;
     case CP_GRAD_REDUCE_SUM:
     case CP_GRAD_REDUCE_MEAN:
     case CP_GRAD_REDUCE_TWICE:
@@ -21,10 +21,10 @@ static bool is_left_out(cp_grad_reduce rule, cp_parameter_class class)
     return false;
 }
 
-static double weight_of(const cp_reduce_rules *rules, cp_parameter_class class, int rank, int P)
+static double weight_of(const cp_reduce_rules *rules, cp_parameter_class group, int rank, int P)
 {
     bool other_group = rules->grad_reduce == CP_GRAD_REDUCE_WRONG_GROUP && rank % 2 == 1;
-    bool other_rank = rank > 0 && is_left_out(rules->grad_reduce, class);
+    bool other_rank = rank > 0 && is_left_out(rules->grad_reduce, group);
     if (other_group || other_rank)
         return 0;
     double weight = 1;
@@ -32,7 +32,7 @@ static double weight_of(const cp_reduce_rules *rules, cp_parameter_class class, 
         weight /= P;
     if (rules->grad_reduce == CP_GRAD_REDUCE_TWICE)
         weight *= P;
-    if (rules->tied_embedding == CP_TIED_EMBEDDING_TWICE && class == CP_PARAMETER_TIED)
+    if (rules->tied_embedding == CP_TIED_EMBEDDING_TWICE && group == CP_PARAMETER_TIED)
         weight *= 2;
     return weight;
 }
@@ -41,11 +41,11 @@ void cp_reduce_plan_make(cp_reduce_plan *plan, const cp_reduce_rules *rules, int
                          cp_arena *arena)
 {
     plan->P = P;
-    for (int class = 0; class < CP_PARAMETER_CLASSES; class ++) {
-        plan->weight[class] = cp_arena_take(arena, (size_t)P * sizeof(double));
+    for (int group = 0; group < CP_PARAMETER_CLASSES; group++) {
+        plan->weight[group] = cp_arena_take(arena, (size_t)P * sizeof(double));
         for (int rank = 0; rank < P; rank++) {
-            double weight = weight_of(rules, (cp_parameter_class) class, rank, P);
-            plan->weight[class][rank] = weight == 0 ? 0 : weight * shares[rank];
+            double weight = weight_of(rules, (cp_parameter_class)group, rank, P);
+            plan->weight[group][rank] = weight == 0 ? 0 : weight * shares[rank];
         }
     }
 }

@@ -1,0 +1,157 @@
+#include "harness/parallel/decisions.h"
+#include "tests/parallel/groups.h"
+#include "tests/support/support.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {
+    "label_shift",    "loss_count",      "empty_shard",     "backward_scale", "reported_loss", "grad_reduce",
+    "position_ids",   "document_ids",    "padding_mask",    "auto_pad",       "window",        "chunk",
+    "causal",         "attention_scope", "alltoall_layout", "gqa_map",        "gqa_grad",      "rank_data",
+    "tied_embedding", "dump_order",      "embeds_grad",
+};
+
+enum { NAMES = sizeof names / sizeof *names };
+
+static int number_of(const char *name)
+{
+    for (int i = 0; i < cp_decisions_count(); i++)
+        if (strcmp(cp_decision_at(i)->name, name) == 0)
+            return i;
+    return -1;
+}
+
+static int value_of(const cp_decision *decision, const char *name)
+{
+    for (int value = 0; value < decision->count; value++)
+        if (strcmp(decision->values[value].name, name) == 0)
+            return value;
+    return -1;
+}
+
+static void assert_reports(const char *reports)
+{
+    for (const char *at = reports; *at; at = strchr(at, '\n') + 1) {
+        assert_int_equal(strncmp(at, "https://github.com/", strlen("https://github.com/")), 0);
+        const char *end = strchr(at, '\n');
+        assert_non_null(end);
+        assert_true(isdigit((unsigned char)end[-1]));
+    }
+}
+
+static void the_list_is_whole(void **state)
+{
+    (void)state;
+    assert_int_equal(cp_decisions_count(), NAMES);
+    for (int i = 0; i < NAMES; i++)
+        assert_true(number_of(names[i]) >= 0);
+    for (int i = 0; i < cp_decisions_count(); i++) {
+        const cp_decision *d = cp_decision_at(i);
+        assert_true(d->count >= 2 && d->question[strlen(d->question) - 1] == '?');
+        for (int value = 0; value < d->count; value++) {
+            const cp_decision_value *v = &d->values[value];
+            assert_non_null(v->name);
+            assert_int_equal(value_of(d, v->name), value); /* no name twice */
+            assert_true(strlen(v->formula) > 0);
+            assert_int_equal(strlen(v->shows) > 0, value > 0);
+            assert_reports(v->reports);
+        }
+        assert_int_equal(d->values[0].needs, CP_NEEDS_NOTHING);
+    }
+}
+
+/* Every value is stored in a field of its own, and all zero is right. */
+static void sets_one_field(void **state)
+{
+    (void)state;
+    cp_decisions right = {0};
+    for (int i = 0; i < cp_decisions_count(); i++) {
+        const cp_decision *d = cp_decision_at(i);
+        for (int value = 1; value < d->count; value++) {
+            char text[128], described[CP_DECISIONS_TEXT];
+            snprintf(text, sizeof text, "%s=%s", d->name, d->values[value].name);
+            cp_decisions decisions = {0};
+            assert_ok(cp_decisions_set(&decisions, text));
+            assert_string_equal(cp_decisions_describe(&decisions, described), text);
+            for (int other = 0; other < cp_decisions_count(); other++)
+                assert_int_equal(cp_decision_get(&decisions, other), other == i ? value : 0);
+            snprintf(text, sizeof text, "%s=%s", d->name, d->values[0].name);
+            assert_ok(cp_decisions_set(&decisions, text));
+            assert_memory_equal(&decisions, &right, sizeof right);
+        }
+    }
+    cp_decisions some = {0};
+    assert_ok(cp_decisions_set(&some, "loss_count=per_rank"));
+    assert_int_equal(some.loss.loss_count, CP_LOSS_COUNT_PER_RANK);
+    assert_ok(cp_decisions_set(&some, "gqa_map=modulo"));
+    assert_int_equal(some.exchange.heads.gqa_map, CP_GQA_MAP_MODULO);
+    assert_ok(cp_decisions_set(&some, "window=dropped"));
+    assert_int_equal(some.masks.window, CP_WINDOW_DROPPED);
+    char described[CP_DECISIONS_TEXT];
+    assert_string_equal(cp_decisions_describe(&some, described),
+                        "window=dropped gqa_map=modulo loss_count=per_rank");
+    assert_string_equal(cp_decisions_describe(&right, described), "right");
+}
+
+static void lists_what_is_known(void **state)
+{
+    (void)state;
+    cp_decisions decisions = {0};
+    assert_status(cp_decisions_set(&decisions, "loss=per_rank"), CP_BAD_USAGE, "'loss': no such decision");
+    assert_text_holds(cp_error(), "embeds_grad");
+    assert_status(cp_decisions_set(&decisions, "loss_count=rank"), CP_BAD_USAGE, "whole_batch, per_rank, ");
+    assert_status(cp_decisions_set(&decisions, "loss_count"), CP_BAD_USAGE, "loss_count is one of");
+    assert_status(cp_decisions_set(&decisions, "loss_count="), CP_BAD_USAGE, "loss_count is one of");
+    assert_status(cp_decisions_set(&decisions, ""), CP_BAD_USAGE, "no such decision");
+}
+
+static void refuses_what_means_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool alone, ranks; /* allowed with local on 1, with ulysses on 2 */
+    } cases[] = {
+        {"window=plus_one", true, true},      {"label_shift=twice", true, true},
+        {"loss_count=per_rank", false, true}, {"grad_reduce=mean", false, true},
+        {"gqa_map=modulo", false, true},      {"alltoall_layout=rank_head", false, true},
+        {"chunk=dropped", true, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cp_decisions decisions = {0};
+        assert_ok(cp_decisions_set(&decisions, cases[i].text));
+        assert_int_equal(cp_decisions_check(&decisions, CP_EXCHANGE_LOCAL, 1) == CP_OK, cases[i].alone);
+        assert_int_equal(cp_decisions_check(&decisions, CP_EXCHANGE_ULYSSES, 2) == CP_OK, cases[i].ranks);
+    }
+    cp_decisions decisions = {0};
+    assert_ok(cp_decisions_set(&decisions, "gqa_map=modulo"));
+    assert_status(cp_decisions_check(&decisions, CP_EXCHANGE_LOCAL, 1), CP_REFUSED,
+                  "gqa_map=modulo means something with exchange ulysses only, not with local");
+    assert_status(cp_decisions_check(&decisions, CP_EXCHANGE_ULYSSES, 1), CP_REFUSED,
+                  "more than one rank only");
+}
+
+static void equivalents_name_values(void **state)
+{
+    (void)state;
+    assert_true(cp_equivalents_count() > 0);
+    for (int i = 0; i < cp_equivalents_count(); i++) {
+        const cp_equivalent *e = cp_equivalent_at(i);
+        int decision = number_of(e->decision);
+        assert_true(decision >= 0);
+        assert_true(value_of(cp_decision_at(decision), e->value) > 0);
+        assert_true(strlen(e->setting) > 0 && strlen(e->reason) > 0);
+    }
+}
+
+int run_decisions_tests(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_list_is_whole),       cmocka_unit_test(sets_one_field),
+        cmocka_unit_test(lists_what_is_known),     cmocka_unit_test(refuses_what_means_nothing),
+        cmocka_unit_test(equivalents_name_values),
+    };
+    return cmocka_run_group_tests_name("decisions", tests, NULL, NULL);
+}

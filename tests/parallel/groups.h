@@ -1,0 +1,19 @@
+/* The groups of test_exchanges and of test_faults; each gives the number of failed tests. */
+#ifndef CPEQ_TESTS_PARALLEL_GROUPS_H
+#define CPEQ_TESTS_PARALLEL_GROUPS_H
+
+int run_exchange_tests(void);
+int run_collective_tests(void); /* sums, carries, reductions, embeddings' gradients */
+int run_shard_tests(void);
+
+/* Started by mpirun: every process compares its own rows and sums; the number that differ. */
+int compare_exchanges_over_mpi(void);
+int compare_collectives_over_mpi(void);
+
+int run_heads_tests(void);
+int run_alltoall_tests(void);
+int run_loss_plan_tests(void);
+int run_dump_plan_tests(void);
+int run_decisions_tests(void);
+
+#endif
