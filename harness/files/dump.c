@@ -43,7 +43,6 @@ static cp_status check_unread(const dump *d)
 {
     static const char *const attributes[] = {"name_map", "strip"};
     static const char *const objects[] = {"/logits_index", "/logsumexp", "/target_logit", "/grads_partial"};
-    static const char *const slices[] = {"global_shape", "offset", "replicated"};
     bool found;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
         CP_TRY(cp_h5_has(d->file, "/", attributes[i], &found));
@@ -56,6 +55,14 @@ static cp_status check_unread(const dump *d)
         if (kind != CP_H5_NOTHING)
             return not_read(d, "the object", objects[i]);
     }
+    return CP_OK;
+}
+
+/* A gradient that is a part of a tensor says so itself. */
+static cp_status check_slices(const dump *d)
+{
+    static const char *const slices[] = {"global_shape", "offset", "replicated"};
+    bool found;
     for (size_t t = 0; t < d->results.source.count; t++) {
         for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
             const char *object = d->results.paths[t];
@@ -295,10 +302,11 @@ static cp_status read_dump(dump *d, const char *path)
     CP_TRY(cp_header_read(d->file, &d->pool, &kind));
     CP_TRY(check_kind(d, kind));
     CP_TRY(read_declaration(d, &said));
+    CP_TRY(check_unread(d));
     CP_TRY(cp_results_collect(&d->results, d->file, &d->pool, "", "token_index\nbatch_index\n"));
     source->label = label;
     source->close = close_dump;
-    CP_TRY(check_unread(d));
+    CP_TRY(check_slices(d));
     CP_TRY(read_indices(d, &said));
     CP_TRY(cp_prefixes_drop(&d->results, &d->pool, &said.grad_absent));
     guess_dtype(d, &said);

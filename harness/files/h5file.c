@@ -28,6 +28,7 @@ struct cp_h5 {
 
 static void quiet_library(void)
 {
+    H5dont_atexit(); /* after a write that failed, the library's own clean-up at exit would crash */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state(0); /* a file may name a filter; nobody's code is loaded because of it */
 }
@@ -323,12 +324,12 @@ static void collect_storage(cp_h5_facts *facts, hid_t dataset)
         hsize_t extent[CP_H5_MOST_DIMS] = {0}, chunk[CP_H5_MOST_DIMS] = {0}, chunks = 0;
         facts->no_space = H5Sget_simple_extent_type(space) == H5S_NULL;
         facts->dims = H5Sget_simple_extent_dims(space, extent, NULL);
-        H5Sclose(space);
         facts->stored_bytes = H5Dget_storage_size(dataset);
         if (facts->storage == CP_H5_CHUNKED) {
             H5Pget_chunk(creation, CP_H5_MOST_DIMS, chunk);
-            H5Dget_num_chunks(dataset, H5S_ALL, &chunks);
+            H5Dget_num_chunks(dataset, space, &chunks);
         }
+        H5Sclose(space);
         facts->chunks = chunks;
         for (int axis = 0; axis < facts->dims; axis++) {
             facts->extent[axis] = extent[axis];

@@ -1,4 +1,4 @@
-#include "harness/files/join_places.h"
+#include "harness/files/join_parts.h"
 #include "harness/files/text.h"
 
 #include <inttypes.h>
@@ -50,70 +50,6 @@ static rule rule_of(const char *name)
 static bool is_scaled(const char *name)
 {
     return strncmp(name, "grads/", 6) == 0 || strncmp(name, "trace/grad.", 11) == 0;
-}
-
-/* ---- do the parts belong together? ------------------------------------------------------------------------------- */
-
-static int compare_ranks(const void *a, const void *b)
-{
-    cp_source *const *left = a, *const *right = b;
-    return ((*left)->declaration.cp_rank > (*right)->declaration.cp_rank) -
-           ((*left)->declaration.cp_rank < (*right)->declaration.cp_rank);
-}
-
-static cp_status check_ranks(cp_source **parts, size_t count)
-{
-    qsort(parts, count, sizeof *parts, compare_ranks);
-    if (parts[0]->declaration.cp_rank < 0)
-        return count == 1 ? CP_OK
-                          : cp_fail(CP_INCOMPARABLE, "%s: a whole dump, expected one rank's, beside %s",
-                                    parts[0]->label, parts[1]->label);
-    for (size_t i = 0; i < count; i++) {
-        const cp_declaration *said = &parts[i]->declaration;
-        if (i > 0 && said->cp_rank == parts[i - 1]->declaration.cp_rank)
-            return cp_fail(CP_INCOMPARABLE, "%s: rank %d, which %s is too", parts[i]->label, said->cp_rank,
-                           parts[i - 1]->label);
-        if (said->cp_size != parts[0]->declaration.cp_size)
-            return cp_fail(CP_INCOMPARABLE, "%s: cp_size %d, expected %d as in %s", parts[i]->label,
-                           said->cp_size, parts[0]->declaration.cp_size, parts[0]->label);
-        if (said->cp_rank != (int)i)
-            return cp_fail(CP_INCOMPARABLE, "%s: rank %zu of %d is missing", parts[0]->label, i,
-                           said->cp_size);
-        if (!said->token_index)
-            return cp_fail(CP_INCOMPARABLE, "%s: /token_index: expected in a dump of one rank, found nothing",
-                           parts[i]->label);
-    }
-    if ((int)count != parts[0]->declaration.cp_size)
-        return cp_fail(CP_INCOMPARABLE, "%s: rank %zu of %d is missing", parts[0]->label, count,
-                       parts[0]->declaration.cp_size);
-    return CP_OK;
-}
-
-static cp_status check_same_run(cp_source *const *parts, size_t count)
-{
-    const cp_declaration *first = &parts[0]->declaration;
-    for (size_t i = 1; i < count; i++) {
-        const cp_declaration *said = &parts[i]->declaration;
-        const struct {
-            const char *what, *found, *expected;
-        } words[] = {
-            {"fixture_id", said->fixture_id, first->fixture_id},
-            {"layout", said->layout, first->layout},
-            {"exchange", said->exchange, first->exchange},
-            {"compute_dtype", cp_dtype_name(said->compute_dtype), cp_dtype_name(first->compute_dtype)},
-            {"loss_kind", cp_loss_kind_name(said->loss_kind), cp_loss_kind_name(first->loss_kind)},
-            {"gradients", cp_gradient_kind_name(said->gradients), cp_gradient_kind_name(first->gradients)},
-            {"islands", said->islands ? "float32" : "none", first->islands ? "float32" : "none"},
-        };
-        for (size_t w = 0; w < sizeof words / sizeof *words; w++)
-            if (strcmp(words[w].found, words[w].expected) != 0)
-                return cp_fail(CP_INCOMPARABLE, "%s: %s %s, expected %s as in %s", parts[i]->label,
-                               words[w].what, words[w].found, words[w].expected, parts[0]->label);
-        if (said->grad_scale != first->grad_scale)
-            return cp_fail(CP_INCOMPARABLE, "%s: grad_scale %g, expected %g as in %s", parts[i]->label,
-                           said->grad_scale, first->grad_scale, parts[0]->label);
-    }
-    return CP_OK;
 }
 
 /* ---- the tensors ------------------------------------------------------------------------------------------------- */
@@ -499,8 +435,7 @@ static cp_status join(joined *j)
 {
     if (j->count == 0)
         return cp_fail(CP_INCOMPARABLE, "no dump is given");
-    CP_TRY(check_ranks(j->parts, j->count));
-    CP_TRY(check_same_run(j->parts, j->count));
+    CP_TRY(cp_join_check(j->parts, j->count));
     if (j->parts[0]->declaration.token_index)
         CP_TRY(cp_join_places(&j->pool, &j->places, &j->B, &j->T, j->parts, j->count));
     void *block;

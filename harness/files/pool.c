@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const size_t MOST_BYTES = (size_t)1 << 40;
+
 typedef struct block {
     struct block *next;
     max_align_t memory[];
@@ -14,9 +16,10 @@ cp_status cp_pool_take(cp_pool *pool, void **out, size_t count, size_t bytes)
 {
     *out = NULL;
     size_t room;
-    if (__builtin_mul_overflow(count, bytes, &room) || __builtin_add_overflow(room, sizeof(block), &room))
-        return cp_fail(CP_INTERNAL, "memory: %zu times %zu bytes are more than an address can count", count,
+    if (__builtin_mul_overflow(count, bytes, &room) || room >= MOST_BYTES)
+        return cp_fail(CP_INTERNAL, "memory: %zu times %zu bytes are more than any machine has", count,
                        bytes);
+    room += sizeof(block);
     block *taken = calloc(1, room);
     if (!taken)
         return cp_fail(CP_INTERNAL, "memory: %zu MiB are needed and the system does not give them",

@@ -96,6 +96,21 @@ static cp_status list_groups(group lists[1 + GROUPS], cp_h5 *file, cp_pool *pool
     return CP_OK;
 }
 
+/* In grads and trace everything is a result. At the root groups are other parts of the file, named types are nothing to
+ * us, and every dataset that does not stand apart is a result. */
+static cp_status is_result(bool *result, const cp_results *results, const group *from,
+                           const cp_h5_member *member, const char *apart)
+{
+    static const char known[] = "loss\naux_loss\ntoken_loss\nlogits\n";
+    bool at_root = *from->prefix == '\0';
+    *result = !at_root || (member->kind == CP_H5_DATASET && !cp_lines_have(apart, member->name));
+    bool misplaced = at_root && member->kind == CP_H5_GROUP &&
+                     (cp_lines_have(known, member->name) || cp_lines_have(apart, member->name));
+    return misplaced ? cp_fail(CP_BAD_INPUT, "%s: %s/%s: expected a dataset, found a group",
+                               cp_h5_path(results->file), from->path, member->name)
+                     : CP_OK;
+}
+
 cp_status cp_results_collect(cp_results *results, cp_h5 *file, cp_pool *pool, const char *root,
                              const char *apart)
 {
@@ -114,8 +129,9 @@ cp_status cp_results_collect(cp_results *results, cp_h5 *file, cp_pool *pool, co
     for (int g = 0; g < 1 + GROUPS; g++) {
         for (size_t m = 0; m < lists[g].count; m++) {
             const cp_h5_member *member = &lists[g].members[m];
-            bool elsewhere = g == 0 && (member->kind != CP_H5_DATASET || cp_lines_have(apart, member->name));
-            if (!elsewhere)
+            bool result;
+            CP_TRY(is_result(&result, results, &lists[g], member, apart));
+            if (result)
                 CP_TRY(add_result(results, pool, &lists[g], member->name));
         }
     }

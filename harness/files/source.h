@@ -33,10 +33,11 @@ typedef struct cp_declaration {
     cp_loss_kind loss_kind;
     int64_t loss_count; /* targets on this rank; -1: not declared */
     cp_gradient_kind gradients;
-    double grad_scale;          /* stored / true */
-    const char *grad_absent;    /* newline-separated names whose gradient is None, with a final newline, or "" */
-    int64_t B, S;               /* extents of token_index; S is the local length */
-    const int64_t *token_index; /* [B,S]: global index of each local position, -1 = padding; NULL: whole, in order */
+    double grad_scale;       /* stored / true */
+    const char *grad_absent; /* newline-separated names whose gradient is None, with a final newline, or "" */
+    int64_t B, S;            /* extents of token_index; S is the local length */
+    const int64_t
+        *token_index; /* [B,S]: global index of each local position, -1 = padding; NULL: whole, in order */
     const int64_t *batch_index; /* [B]: global row; NULL: all, in order */
 } cp_declaration;
 
@@ -62,7 +63,7 @@ struct cp_source {
     cp_declaration declaration;
     size_t count;
     const cp_source_tensor *tensors; /* sorted by name */
-    const char *notes; /* sentences for the verdict, a newline behind each; NULL or "": none */
+    const char *notes;               /* sentences for the verdict, a newline behind each; NULL or "": none */
 
     /* `count` elements of a tensor from the `first` on, in global row-major order, as double. */
     cp_status (*read)(const cp_source *source, size_t tensor, int64_t first, int64_t count, double *out);

@@ -1,9 +1,12 @@
-/* Where each global token of a batch lies in the parts of a join. */
-#ifndef CPEQ_HARNESS_FILES_JOIN_PLACES_H
-#define CPEQ_HARNESS_FILES_JOIN_PLACES_H
+/* Do the parts of a join belong together, and where in them does each global token lie? */
+#ifndef CPEQ_HARNESS_FILES_JOIN_PARTS_H
+#define CPEQ_HARNESS_FILES_JOIN_PARTS_H
 
 #include "harness/files/pool.h"
 #include "harness/files/source.h"
+
+/* Sorts the parts by rank. CP_INCOMPARABLE: a rank missing, twice or of another run; a whole dump beside others. */
+cp_status cp_join_check(cp_source **parts, size_t count);
 
 typedef struct cp_place {
     int32_t part;

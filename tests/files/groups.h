@@ -1,0 +1,14 @@
+/* Each file of this folder is a group; it returns the number of failed tests. */
+#ifndef CPEQ_TESTS_FILES_GROUPS_H
+#define CPEQ_TESTS_FILES_GROUPS_H
+
+int text_tests(void);
+int source_tests(void);
+int join_tests(void);
+int temporary_tests(void);
+int fixture_tests(void);
+int dump_tests(void);
+int storage_tests(void);
+int safetensors_tests(void);
+
+#endif

@@ -1,0 +1,13 @@
+#include "tests/files/groups.h"
+
+#include <stddef.h>
+
+int main(void)
+{
+    int (*const groups[])(void) = {text_tests,    source_tests, join_tests,    temporary_tests,
+                                   fixture_tests, dump_tests,   storage_tests, safetensors_tests};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        failed += groups[i]();
+    return failed != 0;
+}

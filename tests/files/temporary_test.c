@@ -1,0 +1,110 @@
+#include "harness/files/dump.h"
+
+#include "tests/files/groups.h"
+#include "tests/support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static bool exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+static void committed(void **state)
+{
+    (void)state;
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES], temporary[CP_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/a.h5", directory);
+    assert_ok(cp_temporary_name(temporary, path));
+    assert_int_equal(strncmp(temporary, path, strlen(path)),
+                     0); /* beside it: rename does not cross file systems */
+    write_text(path, "old");
+    write_text(temporary, "new");
+    assert_ok(cp_temporary_commit(temporary, path));
+    assert_false(exists(temporary));
+    char text[8] = "";
+    FILE *file = fopen(path, "r");
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "new");
+    test_remove_directory(directory);
+}
+
+/* The id of a process that has ended. */
+static long dead_process(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, NULL, 0);
+    return (long)child;
+}
+
+static void stale_ones_are_swept(void **state)
+{
+    (void)state;
+    char *directory = test_new_directory();
+    long dead = dead_process();
+    const struct {
+        const char *name;
+        long process;
+        const char *suffix;
+        bool swept;
+    } cases[] = {
+        {"a.h5", dead, ".tmp", true},
+        {"a.h5", 1, ".tmp", false}, /* alive */
+        {"a.h5", (long)getpid(), ".tmp", false},
+        {"b.h5", dead, ".tmp", false}, /* another file's */
+        {"a.h5", dead, ".tmp.old", false},
+        {"a.h5x", dead, ".tmp", false},
+    };
+    char path[CP_PATH_BYTES], temporary[CP_PATH_BYTES], beside[CP_PATH_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(beside, sizeof beside, "%s/%s.%ld%s", directory, cases[i].name, cases[i].process,
+                 cases[i].suffix);
+        write_text(beside, "half");
+    }
+    snprintf(path, sizeof path, "%s/a.h5", directory);
+    assert_ok(cp_temporary_name(temporary, path));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(beside, sizeof beside, "%s/%s.%ld%s", directory, cases[i].name, cases[i].process,
+                 cases[i].suffix);
+        assert_int_equal(exists(beside), !cases[i].swept);
+    }
+    test_remove_directory(directory);
+}
+
+static void failures(void **state)
+{
+    (void)state;
+    char temporary[CP_PATH_BYTES], path[CP_PATH_BYTES + 8];
+    memset(path, 'a', sizeof path);
+    path[sizeof path - 1] = '\0';
+    assert_status(cp_temporary_name(temporary, path), CP_BAD_INPUT, "expected the name of a file");
+    assert_status(cp_temporary_name(temporary, ""), CP_BAD_INPUT, "expected the name of a file");
+    assert_status(cp_temporary_name(temporary, "directory/"), CP_BAD_INPUT, "expected the name of a file");
+    assert_status(cp_temporary_commit("/nowhere/a.h5.1.tmp", "/nowhere/a.h5"), CP_INTERNAL, "/nowhere/a.h5");
+    cp_source source = {.declaration = cp_declaration_whole()};
+    assert_status(cp_dump_write("/nowhere/a.h5", &source), CP_INTERNAL, "/nowhere/a.h5");
+}
+
+int temporary_tests(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(committed), cmocka_unit_test(stale_ones_are_swept),
+                                       cmocka_unit_test(failures)};
+    return cmocka_run_group_tests_name("temporary", tests, NULL, NULL);
+}
