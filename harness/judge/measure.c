@@ -142,27 +142,63 @@ static int64_t shard_length(const cp_declaration *declaration, int64_t T)
     return (T + declaration->cp_size - 1) / declaration->cp_size;
 }
 
-static void summarise(cp_tensor_result *tensor, const position_map *map, int64_t shard)
+static int64_t first_bad(const position_map *map)
 {
-    tensor->bad_to_the_end = true;
-    tensor->bad_at_shard_ends = shard > 1;
-    for (int64_t b = 0; b < map->B; b++) {
-        bool begun = false;
-        for (int64_t t = 0; t < map->T; t++) {
-            uint8_t state = map->marks[b * map->T + t];
-            tensor->judged_positions += state != POSITION_UNJUDGED;
-            if (state == POSITION_BAD) {
-                begun = true;
-                tensor->bad_positions++;
-                if (tensor->first_bad_position < 0 || t < tensor->first_bad_position)
-                    tensor->first_bad_position = t;
-                if (tensor->bad_at_shard_ends)
-                    tensor->bad_at_shard_ends = (t + 1) % shard == 0;
-            } else if (state == POSITION_GOOD && begun) {
-                tensor->bad_to_the_end = false;
-            }
+    for (int64_t t = 0; t < map->T; t++) {
+        for (int64_t b = 0; b < map->B; b++) {
+            if (map->marks[b * map->T + t] == POSITION_BAD)
+                return t;
         }
     }
+    return -1;
+}
+
+/* One row: positions before a cut and from it on. */
+typedef struct row_count {
+    int64_t bad, good_before, good_after;
+} row_count;
+
+static row_count count_row(const uint8_t *marks, int64_t T, int64_t cut)
+{
+    row_count row = {0};
+    for (int64_t t = 0; t < T; t++) {
+        row.bad += marks[t] == POSITION_BAD;
+        row.good_before += marks[t] == POSITION_GOOD && t < cut;
+        row.good_after += marks[t] == POSITION_GOOD && t >= cut;
+    }
+    return row;
+}
+
+static bool only_at_shard_ends(const position_map *map, int64_t shard)
+{
+    for (int64_t i = 0; i < map->B * map->T && shard > 0; i++) {
+        if (map->marks[i] == POSITION_BAD && (i % map->T + 1) % shard != 0)
+            return false;
+    }
+    return shard > 1;
+}
+
+static void summarise(cp_tensor_result *tensor, const position_map *map, int64_t shard)
+{
+    int64_t good_rows = 0, cut_rows = 0;
+    int64_t cut = tensor->first_bad_position = first_bad(map);
+    bool to_the_end = true, whole = true;
+    for (int64_t b = 0; b < map->B; b++) {
+        row_count row = count_row(map->marks + b * map->T, map->T, cut);
+        int64_t good = row.good_before + row.good_after;
+        tensor->judged_positions += row.bad + good;
+        tensor->bad_positions += row.bad;
+        tensor->bad_rows += row.bad > 0;
+        good_rows += row.bad == 0 && good > 0;
+        if (row.bad == 0)
+            continue;
+        to_the_end = to_the_end && row.good_after == 0;
+        whole = whole && good == 0;
+        cut_rows += row.good_before > 0;
+    }
+    tensor->bad_from_there_on = to_the_end && cut_rows > 0;
+    tensor->bad_in_whole_rows = whole && good_rows > 0;
+    tensor->bad_at_shard_ends = only_at_shard_ends(map, shard);
 }
 
 cp_status cp_measure_excess(cp_tensor_result *tensor, const cp_measure *measure, const cp_pair *pair,

@@ -71,42 +71,53 @@ static bool say_factor(char *out, size_t room, const cp_result *result, const cp
     double digits = agreement(result->dtype);
     if (isnan(factor))
         return false;
-    int P = actual->cp_size;
-    if (P > 1 && fabs(factor - P) <= digits * P)
-        snprintf(out, room,
-                 "every gradient is %.3f times the expected, the number of ranks: summed over them once too "
-                 "often, or the loss is not divided",
-                 factor);
-    else if (P > 1 && fabs(factor * P - 1) <= digits)
-        snprintf(out, room,
-                 "every gradient is %.4g times the expected, 1 / the number of ranks: averaged over them "
-                 "instead of summed",
-                 factor);
-    else
-        snprintf(out, room,
-                 "every gradient is %.4g times the expected: look at the loss's divisor or the reduction "
-                 "over ranks",
-                 factor);
+    double P = actual->cp_size;
+    const cp_tensor_result *loss = of_kind(result, CP_TENSOR_LOSS);
+    bool loss_too = loss && is_different(loss) && fabs(loss->factor - factor) <= digits * fabs(factor);
+    bool times_p = P > 1 && fabs(factor - P) <= digits * P;
+    bool by_p = P > 1 && fabs(factor * P - 1) <= digits;
+    snprintf(out, room, "%severy gradient %s %.4g times the expected%s: %s", loss_too ? "the loss and " : "",
+             loss_too ? "are" : "is", factor,
+             times_p ? ", the number of ranks"
+             : by_p  ? ", 1 / the number of ranks"
+                     : "",
+             loss_too  ? "look at the loss's divisor"
+             : times_p ? "summed over the ranks once too often, or the divisor is one rank's"
+             : by_p    ? "averaged over the ranks instead of summed"
+                       : "look at the loss's divisor or the reduction over ranks");
     return true;
 }
 
 /* ---- forward ---- */
 
-static void say_logits(char *out, size_t room, const cp_tensor_result *logits, const cp_declaration *actual)
+static void say_cut(char *out, size_t room, const cp_tensor_result *logits, const cp_declaration *actual)
 {
-    int64_t cut = logits->first_bad_position;
-    if (cut <= 0 || !logits->bad_to_the_end) {
-        snprintf(out, room, "look at the forward pass: masks, positions, the order of tokens");
-        return;
-    }
+    long long cut = logits->first_bad_position;
     int64_t P = actual->cp_size;
     int64_t shard = P > 1 && logits->dims >= 2 ? (logits->extent[1] + P - 1) / P : 0;
-    char where[96] = "";
     if (shard > 0 && strcmp(actual->layout, "contiguous") == 0 && cut % shard == 0)
-        snprintf(where, sizeof where, ", where rank %lld's shard begins", (long long)(cut / shard));
-    snprintf(out, room,
-             "logits are right before position %lld and wrong from there on%s: look at what crosses that cut",
-             (long long)cut, where);
+        snprintf(out, room,
+                 "logits are right before position %lld, where rank %lld's shard begins, and wrong from "
+                 "there on: look at what crosses that cut",
+                 cut, cut / (long long)shard);
+    else
+        snprintf(out, room,
+                 "logits are right before position %lld and wrong from there on: look at masks, positions "
+                 "and the order of tokens there",
+                 cut);
+}
+
+static void say_logits(char *out, size_t room, const cp_tensor_result *logits, const cp_declaration *actual)
+{
+    if (logits->bad_from_there_on)
+        say_cut(out, room, logits, actual);
+    else if (logits->bad_in_whole_rows)
+        snprintf(out, room,
+                 "%lld rows are wrong at every position and the others right: look at what those have, "
+                 "padding or documents",
+                 (long long)logits->bad_rows);
+    else
+        snprintf(out, room, "look at the forward pass: masks, positions, the order of tokens");
 }
 
 static void say_token_loss(char *out, size_t room, const cp_result *result, const cp_tensor_result *losses)
@@ -140,6 +151,8 @@ typedef struct fingerprint {
 } fingerprint;
 
 static const fingerprint PATTERNS[] = {
+    {{"lm_head", "embed_out"},
+     "only the head's gradient differs: look at the logits' backward and its reduction over ranks"},
     {{"embed", "wte"},
      "only the input embedding's gradient differs: look at the look-up's backward, the padding row, "
      "and its reduction over ranks"},
@@ -151,6 +164,7 @@ static const fingerprint PATTERNS[] = {
     {{"router", "mlp.gate.", "moe.gate."},
      "only routers' gradients differ: look at the balancing loss and its "
      "reduction over ranks"},
+    {{".bias"}, "only biases' gradients differ: look at their reduction over ranks"},
     {{"norm"}, "only norms' gradients differ: look at the reduction of replicated parameters over ranks"},
 };
 

@@ -46,10 +46,11 @@ typedef struct cp_tensor_result {
                               measured by its layer */
 
     double replica_difference; /* largest, between the ranks' own copies, over the norm */
-    /* Of [B,T,…] tensors over their limit: (row, position) pairs that hold an element over it; else -1, 0, false. */
-    int64_t first_bad_position, bad_positions, judged_positions;
+    /* Of [B,T,…] tensors over their limit: the (row, position) pairs that hold an element over it; else -1, 0, false. */
+    int64_t first_bad_position, bad_positions, judged_positions, bad_rows;
     bool
-        bad_to_the_end; /* in each row that has any, all judged positions from the first bad one on are bad */
+        bad_from_there_on; /* in rows that have any, all from the first bad position on, and none before where it can */
+    bool bad_in_whole_rows; /* rows are bad altogether or not at all, and both occur */
     bool
         bad_at_shard_ends; /* all are the last position of a contiguous shard, as far as the dump says what that is */
 } cp_tensor_result;

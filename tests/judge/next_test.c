@@ -56,8 +56,8 @@ static void one_factor_on_all_gradients(void **state)
         double factor;
         const char *words;
     } rows[] = {
-        {2, "every gradient is 2.000 times the expected, the number of ranks"},
-        {0.5, "every gradient is 0.5 times the expected, 1 / the number of ranks"},
+        {2, "every gradient is 2 times the expected, the number of ranks: summed"},
+        {0.5, "every gradient is 0.5 times the expected, 1 / the number of ranks: averaged"},
         {0.75, "every gradient is 0.75 times the expected: look at the loss's divisor"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -78,19 +78,46 @@ static void almost_one_factor_is_none(void **state)
     assert_text_holds(w.result.next, "look at the backward pass and the reduction");
 }
 
+static void the_loss_and_all_gradients(void **state)
+{
+    (void)state;
+    scale_all("", 2);
+    world_scale(world_actual(&w, "loss"), 2);
+    expect_next(
+        "loss",
+        "the loss and every gradient are 2 times the expected, the number of ranks: look at the loss's "
+        "divisor");
+}
+
+static void spoil(int row, int position)
+{
+    world_actual(&w, "logits")->values[(row * WORLD_T + position) * WORLD_V] += 0.5;
+}
+
 static void logits_from_a_cut_on(void **state)
 {
     (void)state;
-    world_tensor *logits = world_actual(&w, "logits");
-    for (int b = 0; b < WORLD_B; b++) {
-        for (int t = 2; t < WORLD_T; t++)
-            logits->values[(b * WORLD_T + t) * WORLD_V] += 0.5;
+    for (int row = 0; row < WORLD_B; row++) {
+        for (int position = 2; position < WORLD_T; position++)
+            spoil(row, position);
     }
-    expect_next("logits", "right before position 2 and wrong from there on, where rank 1's shard begins");
-    logits->values[1 * WORLD_V] += 0.5;
-    expect_next("logits", "right before position 1 and wrong"); /* row 0 alone begins there; no shard does */
-    assert_null(strstr(w.result.next, "shard begins"));
-    logits->values[0] += 0.5;
+    expect_next("logits", "right before position 2, where rank 1's shard begins, and wrong from there on");
+    w.actual.declaration.layout = "zigzag";
+    expect_next("logits", "right before position 2 and wrong from there on");
+    spoil(0, 1); /* row 0 alone begins there */
+    expect_next("logits", "look at the forward pass");
+}
+
+static void logits_of_whole_rows(void **state)
+{
+    (void)state;
+    for (int position = 0; position < WORLD_T - 1; position++)
+        spoil(1, position);
+    expect_next("logits", "1 rows are wrong at every position and the others right");
+    w.documents[4] = w.documents[5] = -1; /* now it begins at position 2, and still is wrong altogether */
+    w.fixture.batch.document_ids = w.documents;
+    expect_next("logits", "1 rows are wrong at every position");
+    spoil(0, 3);
     expect_next("logits", "look at the forward pass");
 }
 
@@ -122,6 +149,7 @@ static void kinds_of_gradients(void **state)
         {"embed", "embed_tokens", "only the input embedding's gradient"},
         {"v_proj", "layers.0.self_attn.v_proj", "only gradients of keys and values"},
         {"q_proj", "layers.0.self_attn.q_proj", "only gradients of queries and keys"},
+        {"lm_head", "lm_head.weight", "only the head's gradient"},
         {"model.norm", "model.norm.weight", "only norms' gradients"},
         {"layers.0", "layers.0.self_attn.k_proj", "wrong in layers 0 to 0 and right after"},
         {"layers.1", "layers.1.self_attn.k_proj", "look at the backward pass and the reduction"},
@@ -164,7 +192,9 @@ int next_tests(void)
     const struct CMUnitTest tests[] = {
         TEST(one_factor_on_all_gradients),
         TEST(almost_one_factor_is_none),
+        TEST(the_loss_and_all_gradients),
         TEST(logits_from_a_cut_on),
+        TEST(logits_of_whole_rows),
         TEST(labels_shifted_inside_the_shard),
         TEST(the_loss_alone),
         TEST(kinds_of_gradients),
