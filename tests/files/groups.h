@@ -5,9 +5,12 @@
 int text_tests(void);
 int source_tests(void);
 int join_tests(void);
+int join_refusals_tests(void);
 int temporary_tests(void);
 int fixture_tests(void);
+int fixture_refusals_tests(void);
 int dump_tests(void);
+int dump_refusals_tests(void);
 int storage_tests(void);
 int safetensors_tests(void);
 

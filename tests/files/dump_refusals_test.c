@@ -1,0 +1,258 @@
+#include "harness/files/dump.h"
+
+#include "tests/files/groups.h"
+#include "tests/files/odd_files.h"
+#include "tests/files/samples.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+
+/* A good dump, spoilt in one place. */
+
+static const uint64_t few[] = {3}, cube[] = {2, 2, 2}, pairs[] = {4, 2};
+static const double zeros[8];
+
+static void attention_kind(const char *path)
+{
+    odd_text(path, "/", "kind", "attention");
+}
+static void digest_kind(const char *path)
+{
+    odd_text(path, "/", "kind", "digest");
+}
+static void fixture_kind(const char *path)
+{
+    odd_text(path, "/", "kind", "fixture");
+}
+static void name_map(const char *path)
+{
+    odd_text(path, "/", "name_map", "[]");
+}
+static void strip_list(const char *path)
+{
+    odd_text(path, "/", "strip", "model.");
+}
+static void logits_index(const char *path)
+{
+    odd_dataset(path, "/logits_index", ODD_I64, ODD_CONTIGUOUS, 2, pairs, zeros);
+}
+static void logsumexp(const char *path)
+{
+    odd_dataset(path, "/logsumexp", ODD_F64, ODD_CONTIGUOUS, 2, pairs, zeros);
+}
+static void target_logit(const char *path)
+{
+    odd_dataset(path, "/target_logit", ODD_F64, ODD_CONTIGUOUS, 2, pairs, zeros);
+}
+static void partial_gradients(const char *path)
+{
+    odd_group(path, "/grads_partial");
+}
+static void slices(const char *path)
+{
+    odd_integer(path, "/grads/w", "global_shape", 8);
+}
+static void offsets(const char *path)
+{
+    odd_integer(path, "/grads/w", "offset", 0);
+}
+static void data_parallel(const char *path)
+{
+    odd_integer(path, "/", "dp_size", 2);
+}
+static void odd_loss_kind(const char *path)
+{
+    odd_text(path, "/", "loss_kind", "mean");
+}
+static void odd_gradients(const char *path)
+{
+    odd_text(path, "/", "gradients", "summed");
+}
+static void odd_dtype(const char *path)
+{
+    odd_text(path, "/", "compute_dtype", "float8_e4m3");
+}
+static void integer_dtype(const char *path)
+{
+    odd_text(path, "/", "compute_dtype", "int64");
+}
+static void odd_islands(const char *path)
+{
+    odd_text(path, "/", "islands", "float16");
+}
+static void local_mean_alone(const char *path)
+{
+    odd_text(path, "/", "loss_kind", "local_mean");
+}
+static void negative_count(const char *path)
+{
+    odd_integer(path, "/", "loss_count", -1);
+}
+static void rank_too_large(const char *path)
+{
+    odd_integer(path, "/", "cp_size", 2);
+    odd_integer(path, "/", "cp_rank", 2);
+}
+static void no_ranks(const char *path)
+{
+    odd_integer(path, "/", "cp_size", 0);
+}
+static void real_size(const char *path)
+{
+    odd_real(path, "/", "cp_size", 2);
+}
+static void no_scale(const char *path)
+{
+    odd_integer(path, "/", "grad_scale", 0);
+}
+static void infinite_scale(const char *path)
+{
+    odd_real(path, "/", "grad_scale", INFINITY);
+}
+static void scale_in_words(const char *path)
+{
+    odd_text(path, "/", "grad_scale", "1");
+}
+static void rank_of_two(const char *path)
+{
+    odd_integer(path, "/", "cp_size", 2);
+    odd_integer(path, "/", "cp_rank", 1);
+}
+static void rank_without_loss_kind(const char *path)
+{
+    rank_of_two(path);
+    odd_no_attribute(path, "/", "loss_kind");
+}
+static void rank_without_gradients(const char *path)
+{
+    rank_of_two(path);
+    odd_no_attribute(path, "/", "gradients");
+}
+static void rank_without_dtype(const char *path)
+{
+    rank_of_two(path);
+    odd_no_attribute(path, "/", "compute_dtype");
+}
+static void float_index(const char *path)
+{
+    odd_dataset(path, "/token_index", ODD_F64, ODD_CONTIGUOUS, 1, few, zeros);
+}
+static void index_in_three_dimensions(const char *path)
+{
+    odd_dataset(path, "/token_index", ODD_I64, ODD_CONTIGUOUS, 3, cube, zeros);
+}
+static void index_of_other_rows(const char *path)
+{
+    odd_dataset(path, "/token_index", ODD_I64, ODD_CONTIGUOUS, 2, pairs, zeros);
+    odd_dataset(path, "/batch_index", ODD_I64, ODD_CONTIGUOUS, 1, few, zeros);
+}
+static void index_is_a_group(const char *path)
+{
+    odd_group(path, "/token_index");
+}
+static void loss_is_a_group(const char *path)
+{
+    odd_remove(path, "/loss");
+    odd_group(path, "/loss");
+}
+static void gradients_are_a_dataset(const char *path)
+{
+    odd_remove(path, "/grads");
+    odd_dataset(path, "/grads", ODD_F64, ODD_CONTIGUOUS, 1, few, zeros);
+}
+static void integer_gradient(const char *path)
+{
+    odd_dataset(path, "/grads/odd", ODD_I64, ODD_CONTIGUOUS, 1, few, zeros);
+}
+static void text_result(const char *path)
+{
+    const char *text = "a";
+    odd_dataset(path, "/remark", ODD_STRING, ODD_CONTIGUOUS, 0, NULL, &text);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*spoil)(const char *path);
+        cp_status status;
+        const char *words;
+    } cases[] = {
+        {attention_kind, CP_INCOMPARABLE, "declares kind attention, which this version does not read"},
+        {digest_kind, CP_INCOMPARABLE, "declares kind digest, which this version does not read"},
+        {fixture_kind, CP_BAD_INPUT, "attribute kind: expected \"dump\", found \"fixture\""},
+        {name_map, CP_INCOMPARABLE, "declares attribute name_map"},
+        {strip_list, CP_INCOMPARABLE, "declares attribute strip"},
+        {logits_index, CP_INCOMPARABLE, "declares the object /logits_index"},
+        {logsumexp, CP_INCOMPARABLE, "declares the object /logsumexp"},
+        {target_logit, CP_INCOMPARABLE, "declares the object /target_logit"},
+        {partial_gradients, CP_INCOMPARABLE, "declares the object /grads_partial"},
+        {slices, CP_INCOMPARABLE, "/grads/w: declares attribute global_shape"},
+        {offsets, CP_INCOMPARABLE, "/grads/w: declares attribute offset"},
+        {data_parallel, CP_INCOMPARABLE, "declares attribute dp_size above 1"},
+        {odd_loss_kind, CP_INCOMPARABLE, "declares loss_kind = \"mean\", which this version does not know"},
+        {odd_gradients, CP_INCOMPARABLE, "declares gradients = \"summed\""},
+        {odd_dtype, CP_INCOMPARABLE, "declares compute_dtype = \"float8_e4m3\""},
+        {integer_dtype, CP_INCOMPARABLE, "declares compute_dtype = \"int64\""},
+        {odd_islands, CP_INCOMPARABLE, "declares islands = \"float16\""},
+        {local_mean_alone, CP_INCOMPARABLE, "attribute loss_count: expected with loss_kind local_mean"},
+        {negative_count, CP_BAD_INPUT, "attribute loss_count: expected at least 0, found -1"},
+        {rank_too_large, CP_BAD_INPUT, "attribute cp_rank: expected below cp_size 2, found 2"},
+        {no_ranks, CP_BAD_INPUT, "attribute cp_size: expected at least 1, found 0"},
+        {real_size, CP_BAD_INPUT, "attribute cp_size: expected one integer"},
+        {no_scale, CP_BAD_INPUT, "attribute grad_scale: expected a positive number, found 0"},
+        {infinite_scale, CP_BAD_INPUT, "attribute grad_scale: expected a positive number, found inf"},
+        {scale_in_words, CP_BAD_INPUT, "attribute grad_scale: expected one number"},
+        {rank_of_two, CP_INCOMPARABLE, "/token_index: expected in a dump of one rank, found nothing"},
+        {rank_without_loss_kind, CP_INCOMPARABLE, "attribute loss_kind: expected in a dump of one rank"},
+        {rank_without_gradients, CP_INCOMPARABLE, "attribute gradients: expected in a dump of one rank"},
+        {rank_without_dtype, CP_INCOMPARABLE, "attribute compute_dtype: expected in a dump of one rank"},
+        {float_index, CP_BAD_INPUT, "/token_index: expected int64 [S] or [B,S], found float64 [3]"},
+        {index_in_three_dimensions, CP_BAD_INPUT,
+         "/token_index: expected int64 [S] or [B,S], found int64 [2,2,2]"},
+        {index_of_other_rows, CP_BAD_INPUT, "/batch_index: expected 4 rows as /token_index, found 3"},
+        {index_is_a_group, CP_BAD_INPUT, "token_index: expected a dataset, found a group"},
+        {loss_is_a_group, CP_BAD_INPUT, "loss: expected a dataset, found a group"},
+        {gradients_are_a_dataset, CP_BAD_INPUT, "/grads: expected a group"},
+        {integer_gradient, CP_BAD_INPUT, "/grads/odd: expected floating-point numbers, found int64"},
+        {text_result, CP_BAD_INPUT, "/remark: expected float64, float32, "},
+    };
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sample_dump(path, directory);
+        cases[i].spoil(path);
+        cp_source *source;
+        assert_status(cp_dump_open(&source, path), cases[i].status, cases[i].words);
+        assert_text_holds(cp_error(), path);
+        assert_null(source);
+    }
+    test_remove_directory(directory);
+}
+
+static void extras_are_tensors_and_strangers_are_ignored(void **state)
+{
+    (void)state;
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES];
+    sample_dump(path, directory);
+    odd_group(path, "/ran");
+    odd_group(path, "/theirs");
+    odd_text(path, "/", "torch", "2.13");
+    odd_dataset(path, "/odd", ODD_F32, ODD_CONTIGUOUS, 1, few, zeros);
+    odd_dataset(path, "/grads/odd.weight", ODD_F32, ODD_CONTIGUOUS, 1, few, zeros);
+    cp_source *source;
+    assert_ok(cp_dump_open(&source, path));
+    assert_int_equal(source->count, 8);
+    assert_true(cp_source_find(source, "odd") >= 0);
+    assert_true(cp_source_find(source, "grads/odd.weight") >= 0);
+    cp_source_close(source);
+    test_remove_directory(directory);
+}
+
+int dump_refusals_tests(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refusals),
+                                       cmocka_unit_test(extras_are_tensors_and_strangers_are_ignored)};
+    return cmocka_run_group_tests_name("dump refusals", tests, NULL, NULL);
+}
