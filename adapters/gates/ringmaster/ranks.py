@@ -11,7 +11,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 
 OUTCOME = "outcome.json"
-TIMEOUT = datetime.timedelta(seconds=60)
+TIMEOUT = datetime.timedelta(minutes=5)
 
 
 def run(cases, size):

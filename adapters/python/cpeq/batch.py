@@ -1,4 +1,4 @@
-"""This rank's part of a batch. Labels are shifted, targets counted and documents found on whole rows, then all is cut."""
+"""This rank's part of a batch: labels are shifted, targets counted and documents found on whole rows, before any cut."""
 
 from dataclasses import dataclass
 

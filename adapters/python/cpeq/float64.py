@@ -11,7 +11,6 @@ operation, because the backward of a custom autograd.Function is only seen there
 
 import collections
 
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -69,11 +68,6 @@ class NarrowWatch(TorchDispatchMode):
         if any(_is_narrow_tensor(item) for item in tree_flatten(result)[0]):
             self.narrowed[str(func)] += 1
         return result
-
-
-def tensor(array):
-    """A numpy array as a tensor; floats as float64."""
-    return torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else array.dtype))
 
 
 class _PromotedFunctions(TorchFunctionMode):

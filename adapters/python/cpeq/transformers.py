@@ -1,10 +1,11 @@
 """A transformers model, and its inputs, from a fixture."""
 
+import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from cpeq.fixture import FormatError
-from cpeq.float64 import Float64, tensor
+from cpeq.float64 import Float64
 
 MODEL_INPUTS = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", "labels", "shift_labels",
                 "num_items_in_batch")
@@ -26,7 +27,7 @@ def load(fixture, attn_implementation="eager", dtype=torch.float64):
 
 def inputs(fixture):
     """The fixture's whole batch as the model's keyword arguments."""
-    given = {name: tensor(fixture.batch[name]) for name in MODEL_INPUTS if name in fixture.batch}
+    given = {name: _tensor(fixture.batch[name]) for name in MODEL_INPUTS if name in fixture.batch}
     if "shift_labels" in given:
         given.setdefault("labels", given["shift_labels"])
     if "inputs_embeds" in given:
@@ -47,8 +48,13 @@ def _build(fixture, config, attn_implementation, dtype):
             if state[name].shape != array.shape:
                 raise FormatError(f"{fixture.path}: /weights/{name}: expected shape {list(state[name].shape)}"
                                   f" as in the model, found {list(array.shape)}")
-            state[name].copy_(tensor(array))
+            state[name].copy_(_tensor(array))
     return model
+
+
+def _tensor(array):
+    """A numpy array as a tensor; floats as float64, so that no narrower tensor appears on the way."""
+    return torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else array.dtype))
 
 
 def _check_names(fixture, state, given):

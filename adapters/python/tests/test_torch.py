@@ -99,7 +99,8 @@ class Promotion(unittest.TestCase):
             for result in (x.float(), x.to(torch.float32), x.to(dtype=torch.bfloat16), x.type(torch.float32),
                            x.type("torch.FloatTensor"), x.half(), torch.zeros(2, dtype=torch.float32),
                            torch.tensor(1.5), torch.arange(3) / 2, x.new_ones(2, dtype=torch.float32),
-                           torch.softmax(x, 0, dtype=torch.float32), torch.nn.functional.softmax(x, 0, dtype=torch.float32),
+                           torch.softmax(x, 0, dtype=torch.float32),
+                           torch.nn.functional.softmax(x, 0, dtype=torch.float32),
                            torch.sum(x, dtype=torch.float32), torch.rand(2), torch.nn.Linear(1, 1).float().weight):
                 self.assertIs(result.dtype, torch.float64)
         self.assertIs(torch.get_default_dtype(), torch.float32)
@@ -206,6 +207,22 @@ class Recording(FolderTest):
             self.assertEqual(file.attrs["compute_dtype"], "bfloat16")
             self.assertEqual(file["logits"].attrs["dtype"], "bfloat16")
             self.assertEqual(file["grads/lm_head.weight"].dtype, np.uint16)
+
+    def test_sharded_gradients_are_gathered(self):
+        """Parameters of FSDP2 are DTensors; one rank is enough to see that none is written as such."""
+        torch.distributed.init_process_group("gloo", init_method=f"file://{self.path('store')}", rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        fixture = golden("llama/full5")
+        model = cpeq.transformers.load(fixture)
+        torch.distributed.fsdp.fully_shard(model, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
+        with cpeq.Float64(strict=True), cpeq.record(model, fixture=fixture, out=self.path("whole.h5")) as r:
+            loss = model(**cpeq.transformers.inputs(fixture)).loss
+            loss.backward()
+            r.loss(loss)
+        with h5py.File(self.path("whole.h5")) as file:
+            for name, truth in fixture.expected["grads"].items():
+                self.assertLessEqual(relative(file["grads"][name][()], truth), LIMIT, name)
+            self.assertEqual(set(file["ran/weights"]), set(fixture.weights))
 
     def test_wrappers_are_stripped_from_names(self):
         for name in ("module.a.b", "_orig_mod.a.b", "module._fsdp_wrapped_module.a._checkpoint_wrapped_module.b",
