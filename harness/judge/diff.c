@@ -198,8 +198,8 @@ static void say_not_zero(cp_tensor_result *tensor, const cp_statistics *s)
 {
     char where[CP_SHAPE_TEXT];
     index_text(where, tensor, s->first_violation.index);
-    decide(tensor, CP_DIFFERENT, "%" PRId64 " values must be exactly zero (%s); the first: %g at %s%s",
-           s->zero_violations,
+    decide(tensor, CP_DIFFERENT, "%" PRId64 " value%s must be exactly zero (%s); the first: %g at %s%s",
+           s->zero_violations, s->zero_violations == 1 ? "" : "s",
            strcmp(tensor->name, CP_INPUTS_EMBEDS) == 0 ? "padding" : "ids that are not in the batch",
            s->first_violation.actual, where,
            s->first_violation.expected != 0 ? ", and it is not on the expected side either" : "");
@@ -341,9 +341,9 @@ static void note_replicas(cp_result *result)
     if (worst)
         cp_result_note(
             result,
-            "the ranks' own copies of %zu tensors are not equal, but within the limits: %s by %.1e "
+            "the ranks' own copies of %zu tensor%s are not equal, but within the limits: %s by %.1e "
             "of its norm",
-            count, worst->name, worst->replica_difference);
+            count, count == 1 ? "" : "s", worst->name, worst->replica_difference);
 }
 
 static cp_status judge_tensors(judgement *j)

@@ -113,9 +113,9 @@ static void say_logits(char *out, size_t room, const cp_tensor_result *logits, c
         say_cut(out, room, logits, actual);
     else if (logits->bad_in_whole_rows)
         snprintf(out, room,
-                 "%lld rows are wrong at every position and the others right: look at what those have, "
-                 "padding or documents",
-                 (long long)logits->bad_rows);
+                 "every position of %lld row%s is wrong and the other rows are right: look at padding and "
+                 "documents there",
+                 (long long)logits->bad_rows, logits->bad_rows == 1 ? "" : "s");
     else
         snprintf(out, room, "look at the forward pass: masks, positions, the order of tokens");
 }
@@ -217,14 +217,17 @@ static int64_t layer_of_entry(const cp_result *result)
     return last >= 0 && last < deepest && wrong_layers == last + 1 ? last : -1;
 }
 
-static bool only_replicas(const cp_result *result)
+/* Gradients that are not the same on all ranks, beyond the limits. */
+static size_t count_copies(const cp_result *result)
 {
+    size_t count = 0;
     for (size_t i = 0; i < result->count; i++) {
         const cp_tensor_result *tensor = &result->tensors[i];
-        if (is_different(tensor) && !(tensor->replica_difference > 0 && cp_tensor_excess(tensor) <= 1))
-            return false;
+        bool within = tensor->replica_difference * tensor->actual_norm <= tensor->norm_limit;
+        count += is_different(tensor) && tensor->kind == CP_TENSOR_GRADIENT &&
+                 tensor->replica_difference > 0 && !within;
     }
-    return true;
+    return count;
 }
 
 static void say_gradients(char *out, size_t room, const cp_result *result)
@@ -232,21 +235,24 @@ static void say_gradients(char *out, size_t room, const cp_result *result)
     const fingerprint *pattern = find_pattern(result);
     double factor = common_factor(result, false);
     int64_t layer = layer_of_entry(result);
+    size_t copies = count_copies(result);
     size_t used = 0;
     if (is_right(result, CP_TENSOR_LOGITS) && is_right(result, CP_TENSOR_LOSS))
-        used = (size_t)snprintf(out, room, "the forward pass is right; ");
-    if (only_replicas(result))
-        snprintf(out + used, room - used,
-                 "ranks hold different copies: look at which of them took part in the reduction");
-    else if (pattern)
+        used += (size_t)snprintf(out, room, "the forward pass is right; ");
+    if (copies > 0)
+        used += (size_t)snprintf(out + used, room - used, "the ranks' own copies of %zu gradient%s differ; ",
+                                 copies, copies == 1 ? "" : "s");
+    if (pattern)
         snprintf(out + used, room - used, "%s", pattern->sentence);
     else if (!isnan(factor))
         snprintf(out + used, room - used, "every gradient that differs is %.4g times the expected", factor);
+    else if (copies > 0)
+        snprintf(out + used, room - used, "look at which ranks took part in their reduction");
     else if (layer >= 0)
-        snprintf(out + used, room - used,
-                 "gradients are wrong in layers 0 to %lld and right after: look at the backward "
-                 "of layer %lld",
-                 (long long)layer, (long long)layer);
+        snprintf(
+            out + used, room - used,
+            "gradients are wrong in layers 0 to %lld and right after: look at the backward of layer %lld",
+            (long long)layer, (long long)layer);
     else
         snprintf(out + used, room - used,
                  "look at the backward pass and the reduction of gradients over ranks");

@@ -335,7 +335,8 @@ static void note_optional(pairing *p)
     if (missing > 0)
         cp_result_note(p->result, "%zu of the expected traces not in %s: not judged", missing, actual->label);
     if (extra > 0)
-        cp_result_note(p->result, "%zu traces of %s not expected: not judged", extra, actual->label);
+        cp_result_note(p->result, "%zu trace%s of %s not expected: not judged", extra, extra == 1 ? "" : "s",
+                       actual->label);
 }
 
 static void note_only(pairing *p)

@@ -34,25 +34,20 @@ typedef struct cp_tensor_result {
     int64_t nonfinite_expected, nonfinite_actual, must_be_zero_violations;
     double expected_norm, actual_norm;
     double error_norm, norm_limit; /* Frobenius; the limit is NaN where there is none */
-    double largest_error,
-        element_limit; /* of one element; with user limits: of the one farthest over its own limit */
+    /* Of one element; with user limits, whose limits differ, of the one farthest over its own. */
+    double largest_error, element_limit;
     /* Of the largest error; else of the first value that is not finite, or not zero where it must be. */
     int64_t worst_index[CP_RESULT_DIMS];
     double worst_expected, worst_actual;
-    double factor, cosine; /* best fit <actual,expected>/<expected,expected>; NaN where undefined */
-    double relative_error; /* error_norm / expected_norm, for display; 0/0 is 0 */
-    double
-        scaled_error; /* error_norm / what the limit is a multiple of: a gradient that is zero by symmetry is
-                              measured by its layer */
-
-    double replica_difference; /* largest, between the ranks' own copies, over the norm */
-    /* Of [B,T,…] tensors over their limit: the (row, position) pairs that hold an element over it; else -1, 0, false. */
+    double factor, cosine;     /* best fit <actual,expected>/<expected,expected>; NaN where undefined */
+    double relative_error;     /* error_norm / expected_norm, for display; 0/0 is 0 */
+    double scaled_error;       /* error_norm / what the limit is a multiple of */
+    double replica_difference; /* the largest between the ranks' own copies, over the norm */
+    /* Of [B,T,…] tensors over their limit, by (row, position) that holds an element over it; else -1, 0, false. */
     int64_t first_bad_position, bad_positions, judged_positions, bad_rows;
-    bool
-        bad_from_there_on; /* in rows that have any, all from the first bad position on, and none before where it can */
+    bool bad_from_there_on; /* a bad row stays bad from the cut on, and some bad row is right before it */
     bool bad_in_whole_rows; /* rows are bad altogether or not at all, and both occur */
-    bool
-        bad_at_shard_ends; /* all are the last position of a contiguous shard, as far as the dump says what that is */
+    bool bad_at_shard_ends; /* all are last in a contiguous shard, as far as the dump says what that is */
 } cp_tensor_result;
 
 /* How the limits came about. */

@@ -26,10 +26,10 @@ static void note_narrow_storage(cp_result *result, const cp_source *source)
         }
     }
     if (first)
-        cp_result_note(
-            result, "%s is %s and %zu of its tensors are stored narrower (%s is %s): limits are those of %s",
-            source->label, cp_dtype_name(source->declaration.compute_dtype), count, first->name,
-            cp_dtype_name(first->dtype), cp_dtype_name(source->declaration.compute_dtype));
+        cp_result_note(result,
+                       "%s is %s and stores %zu of its tensors narrower (%s is %s): limits are those of %s",
+                       source->label, cp_dtype_name(source->declaration.compute_dtype), count, first->name,
+                       cp_dtype_name(first->dtype), cp_dtype_name(source->declaration.compute_dtype));
 }
 
 static void note_dtype(cp_result *result, const cp_source *source)

@@ -127,7 +127,8 @@ bool cp_word_numbers_speak(const cp_tensor_result *tensor)
 
 const char *cp_word_tally(char out[CP_WORD], const cp_result *result)
 {
-    size_t used = (size_t)snprintf(out, CP_WORD, "%zu tensors", result->count);
+    size_t used =
+        (size_t)snprintf(out, CP_WORD, "%zu tensor%s", result->count, result->count == 1 ? "" : "s");
     const char *before = ": ";
     for (int verdict = CP_SAME; verdict <= CP_NOT_COMPARABLE && result->count > 0; verdict++) {
         size_t count = cp_result_tally(result, (cp_verdict)verdict);

@@ -113,10 +113,10 @@ static void logits_of_whole_rows(void **state)
     (void)state;
     for (int position = 0; position < WORLD_T - 1; position++)
         spoil(1, position);
-    expect_next("logits", "1 rows are wrong at every position and the others right");
+    expect_next("logits", "every position of 1 row is wrong and the other rows are right");
     w.documents[4] = w.documents[5] = -1; /* now it begins at position 2, and still is wrong altogether */
     w.fixture.batch.document_ids = w.documents;
-    expect_next("logits", "1 rows are wrong at every position");
+    expect_next("logits", "every position of 1 row is wrong");
     spoil(0, 3);
     expect_next("logits", "look at the forward pass");
 }

@@ -318,7 +318,7 @@ static void traces_are_judged_where_both_have_them(void **state)
     world_add(&w.actual, "trace/router", 1, (int64_t[]){3});
     world_expect(&w, CP_SAME);
     world_expect_note(&w, "1 of the expected traces");
-    world_expect_note(&w, "1 traces of actual.h5 not expected");
+    world_expect_note(&w, "1 trace of actual.h5 not expected");
     trace->values[15] = NAN; /* padding */
     world_expect(&w, CP_SAME);
     trace->values[0] += 1e-6;

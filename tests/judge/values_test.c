@@ -207,7 +207,7 @@ static void unused_ids_of_an_untied_embedding_are_zero(void **state)
     world_tensor *embedding = world_actual(&w, EMBEDDING);
     embedding->values[4 * WORLD_C + 1] = 1e-300;
     world_expect_tensor(&w, EMBEDDING, CP_DIFFERENT,
-                        "1 values must be exactly zero (ids that are not in the batch)");
+                        "1 value must be exactly zero (ids that are not in the batch)");
     assert_int_equal(world_result(&w, EMBEDDING)->worst_index[0], 4);
     w.input_ids[0] = 4; /* now it is used, and within the limits */
     world_expect(&w, CP_SAME);
@@ -219,6 +219,23 @@ static void unused_ids_of_a_tied_embedding_need_not_be(void **state)
     world_tie(&w);
     world_expected(&w, EMBEDDING)->values[4 * WORLD_C + 1] = 1;
     world_actual(&w, EMBEDDING)->values[4 * WORLD_C + 1] = 1;
+    world_expect(&w, CP_SAME);
+}
+
+/* Whatever says that the embedding is the head too is believed. */
+static void one_sign_of_a_tie_is_enough(void **state)
+{
+    (void)state;
+    world_expected(&w, EMBEDDING)->values[4 * WORLD_C + 1] = 1;
+    world_actual(&w, EMBEDDING)->values[4 * WORLD_C + 1] = 1;
+    world_expect(&w, CP_DIFFERENT);
+    world_weight(&w, "model.embed_tokens.weight")->tied = "model.other.weight\n";
+    world_expect(&w, CP_SAME);
+    world_weight(&w, "model.embed_tokens.weight")->tied = "";
+    world_expect(&w, CP_DIFFERENT);
+    world_weight(&w, "lm_head.weight")->name = "model.head.weight"; /* no output matrix that is known */
+    world_expected(&w, "grads/lm_head.weight")->name = "grads/model.head.weight";
+    world_actual(&w, "grads/lm_head.weight")->name = "grads/model.head.weight";
     world_expect(&w, CP_SAME);
 }
 
@@ -276,7 +293,7 @@ static void storage_narrower_than_declared_is_noted(void **state)
     (void)state;
     world_actual(&w, NORM)->stored = CP_F32;
     world_expect(&w, CP_DIFFERENT);
-    world_expect_note(&w, "stored narrower (grads/model.norm.weight is float32)");
+    world_expect_note(&w, "narrower (grads/model.norm.weight is float32)");
     w.actual.declaration.compute_dtype = CP_F32;
     world_expect(&w, CP_SAME);
     world_expect_no_note(&w, "narrower");
@@ -411,7 +428,7 @@ static void replicas_that_differ_within_the_limits_are_noted(void **state)
     world_expect_no_note(&w, "own copies");
     join_with(1 + 1e-14);
     world_expect(&w, CP_SAME);
-    world_expect_note(&w, "the ranks' own copies of 1 tensors are not equal, but within the limits: "
+    world_expect_note(&w, "the ranks' own copies of 1 tensor are not equal, but within the limits: "
                           "grads/model.norm.weight");
 }
 
@@ -420,9 +437,56 @@ static void replicas_that_differ_beyond_them_are_different(void **state)
     (void)state;
     join_with(1 + 1e-6);
     world_expect_tensor(&w, NORM, CP_DIFFERENT, "the ranks' own copies differ by 1.0e-06 of the norm");
-    assert_text_holds(w.result.next, "ranks hold different copies");
+    assert_text_holds(w.result.next, "the ranks' own copies of 1 gradient differ; ");
     join_with(NAN);
     world_expect_tensor(&w, NORM, CP_DIFFERENT, "the ranks' own copies differ");
+    world_scale(world_expected(&w, NORM), 0);
+    world_scale(world_actual(&w, NORM), 0);
+    join_with(NAN); /* beside a copy that is zero */
+    world_expect_tensor(&w, NORM, CP_DIFFERENT, "the ranks' own copies differ");
+}
+
+/* ---- blocks ---- */
+
+/* Several blocks, and rows that begin inside them. */
+static void large_tensors_are_streamed(void **state)
+{
+    (void)state;
+    enum { B = 2, T = 300, V = 251, WHOLE = B * T * V };
+    static double expected[WHOLE], actual[WHOLE];
+    static uint8_t mask[B * T];
+    static int64_t ids[B * T];
+    for (int i = 0; i < WHOLE; i++)
+        expected[i] = actual[i] = 1 + i % 7;
+    for (int i = 0; i < B * T; i++)
+        mask[i] = i % T < T - 1;
+    actual[WHOLE - 1] = NAN;               /* padding */
+    actual[(T - 1) * V] = 0;               /* the same */
+    actual[(T + 270) * V + 13] += 0.5;     /* in the last block */
+    actual[(T + 298) * V + V - 1] += 0.25; /* the last judged element */
+    cp_memory_tensor logits[2] = {{"logits", CP_VIEW(expected, CP_F64, B, T, V), false},
+                                  {"logits", CP_VIEW(actual, CP_F64, B, T, V), false}};
+    cp_source *sides[2];
+    for (int i = 0; i < 2; i++)
+        assert_ok(cp_source_memory(&sides[i], i ? "b" : "a", &w.expected.declaration, &logits[i], 1));
+    w.fixture.batch = (cp_batch){.B = B, .T = T, .input_ids = ids, .attention_mask = mask};
+    w.fixture.weights = w.weights;
+    w.options.only = "logits";
+    assert_ok(cp_diff(&w.result, sides[0], sides[1], &w.fixture, &w.options));
+    const cp_tensor_result *found = world_result(&w, "logits");
+    assert_int_equal(found->verdict, CP_DIFFERENT);
+    assert_int_equal(found->nonfinite_actual, 0);
+    assert_int_equal(found->judged, B * (T - 1) * V);
+    assert_int_equal(found->unjudged, B * V);
+    assert_int_equal(found->over_limit, 2);
+    assert_int_equal(found->bad_positions, 2);
+    assert_int_equal(found->first_bad_position, 270);
+    assert_int_equal(found->worst_index[0], 1);
+    assert_int_equal(found->worst_index[1], 270);
+    assert_int_equal(found->worst_index[2], 13);
+    assert_near(found->error_norm, sqrt(0.3125), 1e-15);
+    cp_source_close(sides[0]);
+    cp_source_close(sides[1]);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
@@ -443,6 +507,7 @@ int values_tests(void)
         TEST(all_zero_is_different),
         TEST(unused_ids_of_an_untied_embedding_are_zero),
         TEST(unused_ids_of_a_tied_embedding_need_not_be),
+        TEST(one_sign_of_a_tie_is_enough),
         TEST(an_embedding_without_ids_is_zero),
         TEST(padding_of_input_embeddings_is_zero),
         TEST(float32_has_its_own_limits),
@@ -456,6 +521,7 @@ int values_tests(void)
         TEST(limits_that_mean_nothing_are_bad_usage),
         TEST(replicas_that_differ_within_the_limits_are_noted),
         TEST(replicas_that_differ_beyond_them_are_different),
+        TEST(large_tensors_are_streamed),
     };
     return cmocka_run_group_tests_name("values", tests, NULL, NULL);
 }
