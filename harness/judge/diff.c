@@ -159,7 +159,8 @@ static double set_limits(const judgement *j, cp_tensor_result *tensor, const cp_
 {
     const cp_group *group = cp_groups_find(&j->groups, cp_name_layer(tensor->name));
     bool gradient = tensor->kind == CP_TENSOR_GRADIENT;
-    double scale = cp_limit_scale(tensor->kind, s->expected_norm, gradient && group ? group->norm : 0);
+    double scale =
+        cp_limit_scale(&j->limits, tensor->kind, s->expected_norm, gradient && group ? group->norm : 0);
     tensor->scaled_error = s->error_norm > 0 ? s->error_norm / scale : 0;
     if (j->limits.rule == CP_LIMITS_USER) {
         tensor->norm_limit = s->bound_norm;

@@ -5,7 +5,10 @@
 
 static const double FLOAT64_UNIT = 1e-12;
 static const double FLOAT32_UNIT = 1e-5;
-static const double GROUP_SHARE = 1e-3;
+
+/* 4 roundings of the group's largest gradient, which a gradient that cancels to zero still has. */
+static const double FLOAT64_SHARE = 1e-3;
+static const double FLOAT32_SHARE = 5e-2;
 
 static double unit_of(cp_dtype dtype, bool islands)
 {
@@ -19,7 +22,9 @@ static double unit_of(cp_dtype dtype, bool islands)
 cp_limits cp_limits_choose(cp_dtype dtype, bool islands, const cp_diff_options *options)
 {
     double unit = unit_of(dtype, islands);
-    cp_limits limits = {.unit = unit, .noise = isnan(unit) ? FLOAT32_UNIT : unit};
+    cp_limits limits = {.unit = unit,
+                        .share = unit == FLOAT64_UNIT ? FLOAT64_SHARE : FLOAT32_SHARE,
+                        .noise = isnan(unit) ? FLOAT32_UNIT : unit};
     if (options->user_limits) {
         limits.rule = CP_LIMITS_USER;
         limits.atol = options->atol;
@@ -62,11 +67,11 @@ void cp_groups_close(cp_groups *groups)
     *groups = (cp_groups){0};
 }
 
-double cp_limit_scale(cp_tensor_kind kind, double norm, double group_norm)
+double cp_limit_scale(const cp_limits *limits, cp_tensor_kind kind, double norm, double group_norm)
 {
     if (kind == CP_TENSOR_LOSS)
         return fmax(1, norm);
     if (kind == CP_TENSOR_GRADIENT)
-        return fmax(norm, GROUP_SHARE * group_norm);
+        return fmax(norm, limits->share * group_norm);
     return norm;
 }

@@ -2,8 +2,10 @@
  *
  * The rule, until a fixture is calibrated: unit · scale, with unit 1e-12 (float64) or 1e-5 (float32) and scale
  *   loss         max(1, |loss|)
- *   gradients    max(‖g‖, 1e-3 · ‖the largest gradient of its group‖); groups are `layers.<n>.` of the name, all other
- *                gradients form one. So a gradient that is zero by symmetry needs no rule of its own.
+ *   gradients    max(‖g‖, share · ‖the largest gradient of its group‖); groups are `layers.<n>.` of the name, all other
+ *                gradients form one. So a gradient that is zero by symmetry needs no rule of its own. The share is
+ *                1e-3 in float64 and 5e-2 in float32: unit · share is 4 roundings in either, which is what a gradient
+ *                that cancels (queries and keys under a window of 1) keeps of its neighbours.
  *   all others   their own norm over real positions
  * the same number for both. Clean float64 runs stay near 1e-15 of scale and bugs above 1e-6, so the constant does not
  * matter there. */
@@ -14,7 +16,8 @@
 
 typedef struct cp_limits {
     cp_limit_rule rule;
-    double unit; /* of the rule above; NaN: this dtype has none */
+    double unit;  /* of the rule above; NaN: this dtype has none */
+    double share; /* of the group's largest gradient */
     double
         noise; /* the unit of what is surely noise: the rule's, or the coarsest rule's where there is none */
     double atol, rtol; /* of the user; 0 by rule */
@@ -42,6 +45,6 @@ const cp_group *cp_groups_find(const cp_groups *groups, int64_t layer); /* NULL:
 void cp_groups_close(cp_groups *groups);
 
 /* The scale above, from the tensor's own norm over judged elements and, for gradients, the largest of its group. */
-double cp_limit_scale(cp_tensor_kind kind, double norm, double group_norm);
+double cp_limit_scale(const cp_limits *limits, cp_tensor_kind kind, double norm, double group_norm);
 
 #endif

@@ -33,15 +33,22 @@ static void scales_of_kinds(void **state)
     (void)state;
     static const struct {
         cp_tensor_kind kind;
-        double norm, group, scale;
+        double norm, group, scale64, scale32;
     } rows[] = {
-        {CP_TENSOR_LOSS, 0.25, 0, 1},      {CP_TENSOR_LOSS, 4, 0, 4},
-        {CP_TENSOR_LOGITS, 0.25, 9, 0.25}, {CP_TENSOR_TOKEN_LOSS, 3, 9, 3},
-        {CP_TENSOR_GRADIENT, 2, 1000, 2},  {CP_TENSOR_GRADIENT, 0.5, 1000, 1},
-        {CP_TENSOR_GRADIENT, 0, 1000, 1},  {CP_TENSOR_TRACE, 0.5, 1000, 0.5},
+        {CP_TENSOR_LOSS, 0.25, 0, 1, 1},           {CP_TENSOR_LOSS, 4, 0, 4, 4},
+        {CP_TENSOR_LOGITS, 0.25, 9, 0.25, 0.25},   {CP_TENSOR_TOKEN_LOSS, 3, 9, 3, 3},
+        {CP_TENSOR_GRADIENT, 200, 1000, 200, 200}, {CP_TENSOR_GRADIENT, 2, 1000, 2, 50},
+        {CP_TENSOR_GRADIENT, 0.5, 1000, 1, 50},    {CP_TENSOR_GRADIENT, 0, 1000, 1, 50},
+        {CP_TENSOR_TRACE, 0.5, 1000, 0.5, 0.5},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_near(cp_limit_scale(rows[i].kind, rows[i].norm, rows[i].group), rows[i].scale, 1e-15);
+    cp_limits float64 = cp_limits_choose(CP_F64, false, &(cp_diff_options){0});
+    cp_limits float32 = cp_limits_choose(CP_F32, false, &(cp_diff_options){0});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_near(cp_limit_scale(&float64, rows[i].kind, rows[i].norm, rows[i].group), rows[i].scale64,
+                    1e-15);
+        assert_near(cp_limit_scale(&float32, rows[i].kind, rows[i].norm, rows[i].group), rows[i].scale32,
+                    1e-13);
+    }
 }
 
 static void groups_keep_their_largest(void **state)
