@@ -16,10 +16,9 @@
 
 typedef struct cp_limits {
     cp_limit_rule rule;
-    double unit;  /* of the rule above; NaN: this dtype has none */
-    double share; /* of the group's largest gradient */
-    double
-        noise; /* the unit of what is surely noise: the rule's, or the coarsest rule's where there is none */
+    double unit;       /* of the rule above; NaN: this dtype has none */
+    double share;      /* of the group's largest gradient */
+    double noise;      /* the unit of what is surely noise: the rule's, or the coarsest where there is none */
     double atol, rtol; /* of the user; 0 by rule */
 } cp_limits;
 

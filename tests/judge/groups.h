@@ -3,6 +3,7 @@
 #define CPEQ_TESTS_JUDGE_GROUPS_H
 
 int compare_tests(void);
+int joined_tests(void);
 int limits_tests(void);
 int names_tests(void);
 int next_tests(void);
