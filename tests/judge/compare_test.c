@@ -186,6 +186,10 @@ static void the_worst_is_in_units_of_its_bound(void **state)
     assert_int_equal(s.worst.index, 1);
     assert_true(s.largest_error == 0.5);
     assert_relative(s.worst_bound, 0.101, 1e-15);
+    cp_statistics equal;
+    cp_compare_begin(&equal, 1e-3, 0.1);
+    cp_compare_add(&equal, e, e, NULL, 3);
+    assert_int_equal(equal.worst.index, -1);
     assert_relative(s.bound_norm, sqrt(10.001 * 10.001 + 0.101 * 0.101 + 1e-6), 1e-15);
 }
 
