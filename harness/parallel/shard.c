@@ -30,14 +30,14 @@ static int64_t source_of(const cp_batch *batch, const cp_tokens *tokens, const c
 }
 
 static cp_tensor cut_ids(const cp_batch *batch, const cp_tokens *tokens, const cp_layout *layout, int rank,
-                         cp_arena *arena)
+                         int64_t padding_id, cp_arena *arena)
 {
     int64_t B = layout->B, S = layout->tokens[rank];
     cp_tensor tensor = CP_TAKE(arena, CP_I64, B, S);
     int64_t *out = tensor.data;
     for (int64_t n = 0; out && n < B * S; n++) {
         int64_t source = source_of(batch, tokens, layout, rank, n);
-        out[n] = source < 0 ? 0 : batch->input_ids[source];
+        out[n] = source < 0 ? padding_id : batch->input_ids[source];
     }
     return tensor;
 }
@@ -59,7 +59,7 @@ static cp_tensor cut_embeddings(const cp_batch *batch, const cp_tokens *tokens, 
 }
 
 void cp_shard_cut(cp_shard *shard, const cp_batch *batch, const cp_tokens *tokens, const cp_layout *layout,
-                  int rank, cp_dtype dtype, cp_arena *arena)
+                  int rank, int64_t padding_id, cp_dtype dtype, cp_arena *arena)
 {
     cp_check(rank >= 0 && rank < layout->P, "rank %d of %d", rank, layout->P);
     *shard = (cp_shard){.B = layout->B, .S = layout->tokens[rank]};
@@ -67,7 +67,7 @@ void cp_shard_cut(cp_shard *shard, const cp_batch *batch, const cp_tokens *token
     if (batch->inputs_embeds)
         shard->embeddings = cut_embeddings(batch, tokens, layout, rank, dtype, arena);
     else
-        shard->ids = cut_ids(batch, tokens, layout, rank, arena);
+        shard->ids = cut_ids(batch, tokens, layout, rank, padding_id, arena);
     shard->position = cut(tokens->position, layout, rank, arena);
     shard->target = cut(tokens->target, layout, rank, arena);
 }

@@ -8,7 +8,7 @@
 typedef struct cp_shard {
     int64_t B, S;
     cp_tensor index;      /* int64 [B,S]: global index in its row */
-    cp_tensor ids;        /* int64 [B,S]; automatic padding is 0. CP_NONE with embeddings */
+    cp_tensor ids;        /* int64 [B,S]; automatic padding is `padding_id`. CP_NONE with embeddings */
     cp_tensor embeddings; /* `dtype` [B,S,C]; automatic padding is 0. CP_NONE with ids */
     cp_tensor position;   /* int64 [B,S] */
     cp_tensor target;     /* int64 [B,S] */
@@ -16,6 +16,6 @@ typedef struct cp_shard {
 
 /* Tensors are taken from `arena`; when it measures they have no data and nothing is read but B, C and S. */
 void cp_shard_cut(cp_shard *shard, const cp_batch *batch, const cp_tokens *tokens, const cp_layout *layout,
-                  int rank, cp_dtype dtype, cp_arena *arena);
+                  int rank, int64_t padding_id, cp_dtype dtype, cp_arena *arena);
 
 #endif

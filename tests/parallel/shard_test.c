@@ -52,15 +52,15 @@ static void cuts_ids(void **state)
     fixture f;
     open_fixture(&f, false);
     cp_shard shard;
-    cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 1, CP_F64, &f.arena);
+    cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 1, 9, CP_F64, &f.arena);
     assert_int_equal(shard.B, ROWS);
     assert_int_equal(shard.S, SHARD);
     assert_false(cp_tensor_given(shard.embeddings));
     assert_integers(shard.index, (const int64_t[]){4, 5, 6, 7, 4, 5, 6, 7});
-    assert_integers(shard.ids, (const int64_t[]){5, 6, 7, 0, 15, 16, 17, 0});
+    assert_integers(shard.ids, (const int64_t[]){5, 6, 7, 9, 15, 16, 17, 9});
     assert_integers(shard.position, (const int64_t[]){4, 5, 6, 7, 4, 5, 6, 7});
     assert_integers(shard.target, (const int64_t[]){6, 7, N, N, 16, 17, N, N});
-    cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 0, CP_F64, &f.arena);
+    cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 0, 9, CP_F64, &f.arena);
     assert_integers(shard.ids, (const int64_t[]){1, 2, 3, 4, 0, 0, 13, 14});
     cp_arena_close(&f.arena);
 }
@@ -73,7 +73,7 @@ static void cuts_embeddings(void **state)
     open_fixture(&f, true);
     for (int i = 0; i < 2; i++) {
         cp_shard shard;
-        cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 1, dtypes[i], &f.arena);
+        cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 1, 9, dtypes[i], &f.arena);
         assert_false(cp_tensor_given(shard.ids));
         assert_int_equal(shard.embeddings.dtype, dtypes[i]);
         double expected[ROWS * SHARD * WIDTH] = {0};
@@ -92,10 +92,10 @@ static void measures_what_it_takes(void **state)
     open_fixture(&f, true);
     cp_arena measuring = cp_arena_measuring(), arena;
     cp_shard planned, shard;
-    cp_shard_cut(&planned, &f.batch, &f.tokens, &f.layout, 0, CP_F32, &measuring);
+    cp_shard_cut(&planned, &f.batch, &f.tokens, &f.layout, 0, 9, CP_F32, &measuring);
     assert_null(planned.embeddings.data);
     assert_ok(cp_arena_open(&arena, measuring.peak));
-    cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 0, CP_F32, &arena);
+    cp_shard_cut(&shard, &f.batch, &f.tokens, &f.layout, 0, 9, CP_F32, &arena);
     assert_int_equal(arena.peak, measuring.peak);
     cp_arena_close(&arena);
     cp_arena_close(&f.arena);
