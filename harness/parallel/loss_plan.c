@@ -111,7 +111,7 @@ double cp_loss_reported(const cp_loss_plan *plan, cp_comm *comm, double sum, cp_
     double *sums = cp_arena_take(scratch, (size_t)P * sizeof *sums);
     size_t *bytes = cp_arena_take(scratch, (size_t)P * sizeof *bytes);
     double loss = 0;
-    if (!scratch->measuring) {
+    if (!cp_comm_measures(comm)) {
         for (int rank = 0; rank < P; rank++)
             bytes[rank] = sizeof sum;
         cp_comm_allgather(comm, sums, bytes, &sum, sizeof sum);

@@ -54,6 +54,8 @@ static int64_t **open_table(const cp_wire_side *side, int P)
     }
     for (int64_t i = 0; i < side->count; i++) {
         const cp_block *block = &side->block[i];
+        assert_true(block->count == 1 ||
+                    (block->local_step >= block->length && block->wire_step >= block->length));
         for (int64_t n = 0; n < block->count * block->length; n++) {
             int64_t row = n / block->length, at = n % block->length;
             int64_t wire = block->wire + row * block->wire_step + at;
@@ -190,6 +192,30 @@ static void strides_that_are_ignored(void **state)
     }
 }
 
+/* A rank receives heads 0 and 1, the other 1 and 2: the middle one's gradients come back in halves. */
+static void blocks_carry_weights(void **state)
+{
+    (void)state;
+    const cp_head_rules rules = {.gqa_grad = CP_GQA_GRAD_MEAN};
+    static const int32_t reads[12] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
+    static const int64_t tokens[2] = {2, 3};
+    cp_arena arena = cp_arena_growing();
+    cp_layout layout;
+    world_layout(&layout, 2, 2, tokens, &arena);
+    cp_head_plan heads;
+    cp_head_plan_make(&heads, &rules, 2, 12, 3, reads, &arena);
+    cp_alltoall_plan plan;
+    cp_alltoall_plan_make(&plan, CP_ALLTOALL_HEADS_SEQUENCE, CP_ALLTOALL_INPUT, &layout, 1, &heads, &arena);
+    for (int64_t i = 0; i < plan.tokens.count; i++) {
+        const cp_block *block = &plan.tokens.block[i];
+        for (int64_t n = 0; n < block->count * block->length; n++) {
+            int64_t head = (block->local + n / block->length * block->local_step + n % block->length) % 3;
+            assert_true(block->weight == (head == 1 ? 0.5 : 1));
+        }
+    }
+    cp_arena_close(&arena);
+}
+
 /* What is contiguous is copied at once: a piece is at most one block a row and run of heads. */
 static void right_plans_are_short(void **state)
 {
@@ -208,6 +234,7 @@ int run_alltoall_tests(void)
         cmocka_unit_test(right_plans_put_everything_in_its_place),
         cmocka_unit_test(wrong_plans_are_permutations_that_differ),
         cmocka_unit_test(strides_that_are_ignored),
+        cmocka_unit_test(blocks_carry_weights),
         cmocka_unit_test(right_plans_are_short),
     };
     return cmocka_run_group_tests_name("alltoall", tests, NULL, NULL);

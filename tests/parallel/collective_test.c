@@ -15,6 +15,11 @@ static double number(int rank, int n)
     return cp_rng_normal(cp_rng_named(3, "number"), (uint64_t)(rank * NUMBERS + n));
 }
 
+static double gradient_of(int rank, int n)
+{
+    return cp_rng_normal(cp_rng_named(4, "gradient"), (uint64_t)(rank * LARGEST + n));
+}
+
 typedef struct results {
     int64_t count; /* of the gradient */
     cp_dtype dtype;
@@ -31,7 +36,7 @@ static void reduce_one(results *r, cp_comm *comm)
     int rank = cp_comm_rank(comm);
     double values[LARGEST];
     for (int n = 0; n < (int)r->count; n++)
-        values[n] = cp_rng_normal(cp_rng_named(4, "gradient"), (uint64_t)(rank * LARGEST + n));
+        values[n] = r->weight[rank] == 0 ? NAN : gradient_of(rank, n);
     cp_dtype_from_double(r->gradient[rank], r->dtype, values, (size_t)r->count);
     cp_tensor gradient = CP_VIEW(r->gradient[rank], r->dtype, r->count);
 
@@ -68,6 +73,7 @@ static void body(cp_comm *comm, void *context)
     for (int n = 0; n < STATE; n++) {
         sent[n] = number(rank, n);
         r->returned[rank][n] = 100 * rank;
+        r->received[rank][n] = NAN; /* to be written over */
     }
     mixer->carry(mixer, CP_VIEW(r->received[rank], CP_F64, 2, 3), CP_VIEW(sent, CP_F64, 2, 3));
     mixer->carry_backward(mixer, CP_VIEW(r->returned[rank], CP_F64, 2, 3), CP_VIEW(sent, CP_F64, 2, 3),
@@ -112,7 +118,7 @@ static double expected_gradient(const results *r, int P, int n)
     double sum = 0;
     bool first = true;
     for (int rank = 0; rank < P; rank++) {
-        double value = cp_rng_normal(cp_rng_named(4, "gradient"), (uint64_t)(rank * LARGEST + n));
+        double value = gradient_of(rank, n);
         if (r->weight[rank] == 0)
             continue;
         value = narrow ? (double)((float)r->weight[rank] * (float)value) : r->weight[rank] * value;

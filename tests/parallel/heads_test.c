@@ -101,10 +101,14 @@ static void wrong_maps_follow_their_formulas(void **state)
         assert_int_equal(read_through(&modulo, h), h % 6);
         assert_int_equal(read_through(&order, h), h * replicas_6_4 / 24 % 6);
     }
-    for (int64_t h = 0; h < b.H; h++)
+    cp_head_plan odd_modulo = planned(&b, (cp_head_rules){.gqa_map = CP_GQA_MAP_MODULO}, &arena);
+    for (int64_t h = 0; h < b.H; h++) {
         assert_int_equal(read_through(&odd, h), h * replicas_5_3 / 12 % 5);
+        assert_int_equal(read_through(&odd_modulo, h), h % 5); /* rank 1 reads 4 0 1 2 */
+    }
     assert_received_is_read(&modulo);
     assert_received_is_read(&order);
+    assert_received_is_read(&odd_modulo);
     cp_arena_close(&arena);
 }
 

@@ -9,11 +9,11 @@
 
 static const test_verdict good = {0};
 
-/* ---- messages whose every word tells where it comes from --------------------------------------------------------- */
+/* ---- messages whose every byte tells where it comes from --------------------------------------------------------- */
 
 static int64_t word(int from, int to, int64_t n)
 {
-    return from * INT64_C(1000003) + to * INT64_C(1009) + n * INT64_C(7919) + 1;
+    return (int64_t)cp_rng_bits((cp_rng){.key = (uint64_t)(from * 1000 + to + 1001)}, (uint64_t)n);
 }
 
 /* How many words go from one rank to another in ragged messages: none, often. */
