@@ -1,4 +1,8 @@
-"""Running every case of one world size in one set of processes."""
+"""Running every case of one world size in one set of processes.
+
+A case may be refused, by all ranks at the same point. Where only some stop, the others wait for them in an
+exchange until TIMEOUT, and the gate fails as a whole.
+"""
 
 import datetime
 import json
