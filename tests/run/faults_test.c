@@ -39,6 +39,8 @@ static double difference(const cp_source *right, const cp_source *wrong, size_t 
     assert_ok(right->read(right, tensor, 0, count, values));
     assert_ok(wrong->read(wrong, (size_t)other, 0, count, values + count));
     double norm = 0, error = 0;
+    double replicas; /* ranks that disagree show too */
+    assert_ok(cp_join_replicas(wrong, (size_t)other, &replicas));
     for (int64_t n = 0; n < count; n++) {
         if (logits && is_padding(batch, n / shape->extent[2]))
             continue;
@@ -47,7 +49,7 @@ static double difference(const cp_source *right, const cp_source *wrong, size_t 
         error += isfinite(e) ? e * e : INFINITY;
     }
     free(values);
-    return sqrt(error) / fmax(sqrt(norm), 1e-2);
+    return fmax(replicas, sqrt(error) / fmax(sqrt(norm), 1e-2));
 }
 
 /* The largest difference over all tensors; notes where it shows. */
