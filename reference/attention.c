@@ -377,9 +377,9 @@ static tile tile_of(const problem *p, int64_t b, int64_t stack, int64_t number)
                   .stacked = p->stack_end[stack] - begin};
 }
 
-static bool worth_threads(const problem *p)
+static int threads_for(const problem *p)
 {
-    return p->B * p->H * p->Sq * p->Sk * p->D > 8 * CP_WORTH_A_THREAD;
+    return p->B * p->H * p->Sq * p->Sk * p->D > 8 * CP_WORTH_A_THREAD ? cp_thread_limit() : 1;
 }
 
 static void forward(cp_tensor o, cp_tensor lse, cp_tensor q, cp_tensor k, cp_tensor v,
@@ -389,7 +389,7 @@ static void forward(cp_tensor o, cp_tensor lse, cp_tensor q, cp_tensor k, cp_ten
     problem p = state(q, k, v, attention, scratch, precision);
     cp_check_shape("attention o", o, 4, CP_EXTENTS(p.B, p.Sq, p.H, p.Dv));
     cp_check_shape("attention lse", lse, 3, CP_EXTENTS(p.B, p.Sq, p.H));
-    int threads = cp_thread_limit();
+    int threads = threads_for(&p);
     forward_space *space = cp_arena_take(scratch, (size_t)threads * sizeof *space);
     for (int thread = 0; thread < threads; thread++) {
         forward_space s = forward_scratch(scratch, &p, q.dtype);
@@ -398,7 +398,7 @@ static void forward(cp_tensor o, cp_tensor lse, cp_tensor q, cp_tensor k, cp_ten
     }
     int64_t tiles = p.tile ? (p.Sq + p.tile - 1) / p.tile : 0;
     int64_t work = CP_SHAPE_ONLY ? 0 : p.B * p.stacks * tiles;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (worth_threads(&p))
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t n = 0; n < work; n++) {
         /* late tiles see the most: they go first */
         tile t = tile_of(&p, n % (p.B * p.stacks) / p.stacks, n % p.stacks, tiles - 1 - n / (p.B * p.stacks));
@@ -585,7 +585,7 @@ static void backward(cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout, c
     problem p = state(q, k, v, attention, scratch, precision);
     gradients g = {dq, dk, dv, dout, lse, row_delta};
     check_gradients(&g, &p);
-    int threads = cp_thread_limit();
+    int threads = threads_for(&p);
     backward_space *space = cp_arena_take(scratch, (size_t)threads * sizeof *space);
     for (int thread = 0; thread < threads; thread++) {
         backward_space s = backward_scratch(scratch, &p, q.dtype);
@@ -594,7 +594,7 @@ static void backward(cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout, c
     }
     int64_t tiles = p.tile ? (p.Sq + p.tile - 1) / p.tile : 0;
     int64_t work = CP_SHAPE_ONLY ? 0 : p.B * p.units;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (worth_threads(&p))
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t n = 0; n < work; n++) {
         int64_t unit = n % p.units;
         for (int64_t stack = unit ? p.unit_end[unit - 1] : 0; stack < p.unit_end[unit]; stack++)

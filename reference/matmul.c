@@ -33,56 +33,69 @@ static void blas_product(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix 
 
 /* ---- ordered ---- */
 
-/* A block of c stays in registers or in the first cache while k runs; a and b are packed so that the inner loop is
- * contiguous whatever is transposed. Padding of a block is computed and dropped: no element mixes with another. */
-enum { BLOCK_M = 4, BLOCK_N = 16, PANEL_M = 32, PANEL_N = 64, PANEL_K = 128 };
+/* A block of c stays in registers while k runs; a and b are packed in panels, so that the inner loop is contiguous
+ * whatever is transposed. Padding of a block is computed and dropped: no element mixes with another. */
+enum { VECTOR_BYTES = 32, WIDTH = VECTOR_BYTES / sizeof(real) };
+enum { BLOCK_M = 4, BLOCK_N = 2 * WIDTH, PANEL_M = 64, PANEL_N = 64, PANEL_K = 128 };
+enum { BLOCKS_M = PANEL_M / BLOCK_M, BLOCKS_N = PANEL_N / BLOCK_N };
 
-static real element(cp_matrix matrix, int64_t row, int64_t column)
+typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+
+/* packed[i / group][k][i % group] = factor · lines[i][k], i < count, k < depth, zeros from `given` on. A line is a row
+ * of a or a column of b; `along`: its elements are neighbours in memory, else those of neighbouring lines are. */
+static void pack(real *packed, int64_t group, const real *lines, int64_t stride, bool along, real factor,
+                 int64_t given, int64_t count, int64_t depth)
 {
-    return matrix.transposed ? matrix.data[column * matrix.stride + row]
-                             : matrix.data[row * matrix.stride + column];
+    if (given < count)
+        memset(packed, 0, (size_t)(count * depth) * sizeof *packed);
+    for (int64_t first = 0; first < given; first += group, packed += depth * group) {
+        int64_t end = cp_min(group, given - first);
+        const real *line = lines + first * (along ? stride : 1);
+        if (along)
+            for (int64_t i = 0; i < end; i++)
+                for (int64_t k = 0; k < depth; k++)
+                    packed[k * group + i] = factor * line[i * stride + k];
+        else
+            for (int64_t k = 0; k < depth; k++)
+                for (int64_t i = 0; i < end; i++)
+                    packed[k * group + i] = factor * line[k * stride + i];
+    }
 }
 
-/* packed[i/BLOCK_M][k][i%BLOCK_M] = alpha · a[i,k] */
-static void pack_a(real *packed, cp_matrix a, real alpha, int64_t row, int64_t rows, int64_t first,
-                   int64_t depth)
-{
-    for (int64_t i = 0; i < PANEL_M; i++)
-        for (int64_t k = 0; k < depth; k++)
-            packed[(i / BLOCK_M * depth + k) * BLOCK_M + i % BLOCK_M] =
-                i < rows ? alpha * element(a, row + i, first + k) : (real)0;
-}
-
-/* packed[j/BLOCK_N][k][j%BLOCK_N] = b[k,j] */
-static void pack_b(real *packed, cp_matrix b, int64_t first, int64_t depth, int64_t column, int64_t columns)
-{
-    for (int64_t block = 0; block < PANEL_N / BLOCK_N; block++)
-        for (int64_t k = 0; k < depth; k++)
-            for (int64_t j = 0; j < BLOCK_N; j++) {
-                int64_t at = block * BLOCK_N + j;
-                packed[(block * depth + k) * BLOCK_N + j] =
-                    at < columns ? element(b, first + k, column + at) : (real)0;
-            }
-}
-
-/* sum[i][j] += Σ_k a[k][i] · b[k][j], k ascending */
+/* sum[i][j] += Σ_k a[k][i] · b[k][j], k ascending. Sums are loaded one by one: copied as a whole they stay in memory. */
 CP_CLONES static void ordered_block(real *restrict sum, const real *restrict a, const real *restrict b,
                                     int64_t depth)
 {
-    real s[BLOCK_M][BLOCK_N];
-    memcpy(s, sum, sizeof s);
-    for (int64_t k = 0; k < depth; k++, a += BLOCK_M, b += BLOCK_N)
-        for (int i = 0; i < BLOCK_M; i++)
-            for (int j = 0; j < BLOCK_N; j++)
-                s[i][j] += a[i] * b[j];
-    memcpy(sum, s, sizeof s);
+    vector *c = (vector *)sum;
+    vector left[BLOCK_M], right[BLOCK_M];
+    for (int i = 0; i < BLOCK_M; i++) {
+        left[i] = c[2 * i];
+        right[i] = c[2 * i + 1];
+    }
+    for (int64_t k = 0; k < depth; k++) {
+        const vector *row = (const vector *)(b + k * BLOCK_N);
+        for (int i = 0; i < BLOCK_M; i++) {
+            left[i] += a[k * BLOCK_M + i] * row[0];
+            right[i] += a[k * BLOCK_M + i] * row[1];
+        }
+    }
+    for (int i = 0; i < BLOCK_M; i++) {
+        c[2 * i] = left[i];
+        c[2 * i + 1] = right[i];
+    }
+}
+
+/* The part of a matrix that starts at (row, column). */
+static cp_matrix from(cp_matrix matrix, int64_t row, int64_t column)
+{
+    matrix.data += matrix.transposed ? column * matrix.stride + row : row * matrix.stride + column;
+    return matrix;
 }
 
 /* One panel of c, at most PANEL_M x PANEL_N. */
-static void ordered_panel(int64_t rows, int64_t columns, int64_t k, real alpha, cp_matrix a, int64_t row,
-                          cp_matrix b, int64_t column, bool add, real *c, int64_t c_stride)
+static void ordered_panel(int64_t rows, int64_t columns, int64_t k, real alpha, cp_matrix a, cp_matrix b,
+                          bool add, real *c, int64_t c_stride)
 {
-    enum { BLOCKS_M = PANEL_M / BLOCK_M, BLOCKS_N = PANEL_N / BLOCK_N };
     real sum[BLOCKS_M][BLOCKS_N][BLOCK_M * BLOCK_N] = {0};
     real packed_a[PANEL_M * PANEL_K];
     real packed_b[PANEL_N * PANEL_K];
@@ -91,8 +104,8 @@ static void ordered_panel(int64_t rows, int64_t columns, int64_t k, real alpha, 
             sum[i / BLOCK_M][j / BLOCK_N][i % BLOCK_M * BLOCK_N + j % BLOCK_N] = c[i * c_stride + j];
     for (int64_t first = 0; first < k; first += PANEL_K) {
         int64_t depth = cp_min(PANEL_K, k - first);
-        pack_a(packed_a, a, alpha, row, rows, first, depth);
-        pack_b(packed_b, b, first, depth, column, columns);
+        pack(packed_a, BLOCK_M, from(a, 0, first).data, a.stride, !a.transposed, alpha, rows, PANEL_M, depth);
+        pack(packed_b, BLOCK_N, from(b, first, 0).data, b.stride, b.transposed, 1, columns, PANEL_N, depth);
         for (int64_t i = 0; i * BLOCK_M < rows; i++)
             for (int64_t j = 0; j * BLOCK_N < columns; j++)
                 ordered_block(sum[i][j], packed_a + i * depth * BLOCK_M, packed_b + j * depth * BLOCK_N,
@@ -108,8 +121,8 @@ static void ordered_product(int64_t m, int64_t n, int64_t k, real alpha, cp_matr
 {
     for (int64_t row = 0; row < m; row += PANEL_M)
         for (int64_t column = 0; column < n; column += PANEL_N)
-            ordered_panel(cp_min(PANEL_M, m - row), cp_min(PANEL_N, n - column), k, alpha, a, row, b, column,
-                          add, c + row * c_stride + column, c_stride);
+            ordered_panel(cp_min(PANEL_M, m - row), cp_min(PANEL_N, n - column), k, alpha, from(a, row, 0),
+                          from(b, 0, column), add, c + row * c_stride + column, c_stride);
 }
 
 /* ---- both ---- */
@@ -125,22 +138,13 @@ void cp_gemm(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix
         blas_product(m, n, k, alpha, a, b, add, c, c_stride);
 }
 
-/* The part of a matrix that starts at (row, column). */
-static cp_matrix from(cp_matrix matrix, int64_t row, int64_t column)
-{
-    matrix.data += matrix.transposed ? column * matrix.stride + row : row * matrix.stride + column;
-    return matrix;
-}
-
 void cp_gemm_tiled(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix b, bool add, real *c,
                    int64_t c_stride, cp_matmul form)
 {
     enum { TILE_M = 256, TILE_N = 512 };
     int64_t tiles_m = (m + TILE_M - 1) / TILE_M;
     int64_t tiles_n = (n + TILE_N - 1) / TILE_N;
-    bool worth = m * n * k > 16 * CP_WORTH_A_THREAD;
-    (void)worth; /* without OpenMP */
-#pragma omp parallel for schedule(dynamic, 1) if (worth)
+#pragma omp parallel for schedule(dynamic, 1) if (m * n * k > 16 * CP_WORTH_A_THREAD)
     for (int64_t tile = 0; tile < tiles_m * tiles_n; tile++) {
         int64_t row = tile / tiles_n * TILE_M;
         int64_t column = tile % tiles_n * TILE_N;

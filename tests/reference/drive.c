@@ -50,12 +50,13 @@ void block_free(block *b)
 
 void block_remember(block *b)
 {
-    memcpy(b->copy, b->memory, b->bytes);
+    if (b->bytes)
+        memcpy(b->copy, b->memory, b->bytes);
 }
 
 test_verdict block_unchanged(const block *b, const char *what)
 {
-    if (memcmp(b->copy, b->memory, b->bytes) != 0)
+    if (b->bytes && memcmp(b->copy, b->memory, b->bytes) != 0)
         return test_failure("%s was changed", what);
     return (test_verdict){0};
 }

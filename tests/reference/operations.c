@@ -6,7 +6,7 @@
 const sizes operation_sizes[] = {
     {"ones", .B = 1, .S = 1, .C = 1, .O = 1, .H = 1, .K = 1, .D = 2, .V = 2},
     {"odd", .B = 2, .S = 3, .C = 5, .O = 7, .H = 3, .K = 1, .D = 6, .V = 11},
-    {"large", .B = 2, .S = 150, .C = 130, .O = 530, .H = 4, .K = 2, .D = 20, .V = 300},
+    {"large", .B = 2, .S = 150, .C = 130, .O = 530, .H = 4, .K = 2, .D = 30, .V = 300},
 };
 const int operation_size_count = sizeof operation_sizes / sizeof *operation_sizes;
 
