@@ -50,6 +50,14 @@ static void tell_integer(const inspection *job, const char *name, int64_t value)
         printf("  %-14s %lld\n", name, (long long)value);
 }
 
+/* Once it is known that there is something to tell. */
+static void begin(const inspection *job, const char *kind)
+{
+    if (job->json == NULL)
+        printf("%s\n", job->path);
+    tell(job, "kind", kind);
+}
+
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
 
 static void tell_tensors(const inspection *job, const cp_source *source)
@@ -143,7 +151,7 @@ static cp_status tell_loss(const inspection *job, const cp_source *source)
 
 static cp_status tell_fixture(const inspection *job, const cp_fixture *fixture)
 {
-    tell(job, "kind", "fixture");
+    begin(job, "fixture");
     tell(job, "fixture_id", fixture->id);
     tell(job, "producer", fixture->producer);
     tell(job, "truth", fixture->truth);
@@ -200,7 +208,7 @@ static cp_status info_dump(const inspection *job, bool folder)
     cp_source *source = NULL;
     const char *const paths[] = {job->path};
     CP_TRY(folder ? cp_dumps_open(&source, paths, 1, 0, 0) : cp_dump_open(&source, job->path));
-    tell(job, "kind", folder ? "dump, joined from its ranks' files" : "dump");
+    begin(job, folder ? "dump, joined from its ranks' files" : "dump");
     tell_declaration(job, &source->declaration);
     cp_status status = source->declaration.loss_kind == CP_LOSS_GLOBAL ? tell_loss(job, source) : CP_OK;
     tell_tensors(job, source);
@@ -220,7 +228,7 @@ static cp_status info_config(const inspection *job)
         status = cp_fail(CP_BAD_INPUT, "%s: model_type: expected the name of a family, found %s", job->path,
                          family == NULL ? "nothing" : cp_json_kind_name(cp_json_kind_of(family)));
     if (status == CP_OK) {
-        tell(job, "kind", "config");
+        begin(job, "config");
         tell(job, "family", cp_json_string(family));
 #if CPEQ_ENGINE
         status = cp_info_config_model(job->json, config, job->path, job->length, job->cut);
@@ -292,8 +300,6 @@ int cp_command_info(const cp_session *session, const cp_arguments *arguments)
         if (session->json) {
             job.json = cp_json_new_object();
             cp_json_set_string(job.json, "file", job.path);
-        } else {
-            printf("%s\n", job.path);
         }
         status = info(&job);
         if (status != CP_OK)

@@ -3,6 +3,7 @@
 #include "harness/cli/output.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 cp_status cp_read_limits(cp_diff_options *limits, const cp_arguments *arguments)
 {
@@ -14,7 +15,8 @@ cp_status cp_read_limits(cp_diff_options *limits, const cp_arguments *arguments)
 
 void cp_print_report(char *text)
 {
-    fputs(text, stdout);
+    size_t length = strlen(text);
+    printf("%s%s", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
     free(text);
 }
 

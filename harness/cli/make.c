@@ -127,9 +127,10 @@ static cp_status make_batch(cp_batch *batch, const cp_arguments *arguments, cons
     cp_batch_plan plan = {.seed = seed};
     CP_TRY(cp_batch_plan_read(&plan, arguments));
     if (plan.file != NULL)
-        return cp_hub_read_batch(batch, plan.file, arena);
-    cp_batch_draw(batch, &plan, configuration->program, arena);
-    return CP_OK;
+        CP_TRY(cp_hub_read_batch(batch, plan.file, arena));
+    else
+        cp_batch_draw(batch, &plan, configuration->program, arena);
+    return cp_batch_check(batch, configuration->program->V, plan.file != NULL ? plan.file : "the batch");
 }
 
 static cp_status make_from_file(const cp_arguments *arguments, const model_text *configuration,

@@ -130,7 +130,9 @@ static void try_run(verifying *self, const char *name, const cp_fixture *fixture
     row->seconds = now() - begin;
     if (status != CP_OK)
         cp_trial_failed(row, status, cp_error());
-    else if (self->session->process == 0)
+    if (status == CP_INCOMPARABLE) /* its ranks' parts do not make a whole: a finding, not a failure to run */
+        row->outcome = CP_TRIAL_NOT_COMPARABLE;
+    if (status == CP_OK && self->session->process == 0)
         judge(self, row, &result);
     cp_result_close(&result);
 }

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Files of strangers and targets that cannot be written, as every command meets them.
+. "$(dirname "$0")/support.sh"
+fixture=$golden/llama/full7.h5 dump=$dumps/whole.h5
+
+head -c 2000 "$fixture" >truncated.h5
+: >empty.h5
+echo '{"model_type": "llama"' >broken.json
+echo '{"hidden_size": 16}' >nameless.json
+echo 'not HDF5 at all' >text.h5
+
+for command in "info" "diff $fixture" "diff --fixture $fixture $dump"; do
+    refuse missing.h5 cpeq $command missing.h5
+    refuse truncated.h5 cpeq $command truncated.h5
+    refuse empty.h5 cpeq $command empty.h5
+    refuse text.h5 cpeq $command text.h5
+done
+refuse missing.h5 cpeq diff missing.h5 "$dump"
+refuse 'a fixture itself' cpeq diff "$fixture" "$dump" --fixture "$fixture"
+refuse missing.h5 cpeq diff "$dump" "$dump" --fixture missing.h5
+refuse full7.h5 cpeq diff "$fixture" "$fixture"
+expect 3 broken.json cpeq info broken.json
+expect 3 'nameless.json: model_type: expected the name of a family, found nothing' cpeq info nameless.json
+
+# Reports: written whole or not at all, in place where the target is a device.
+expect 0 SAME cpeq diff "$fixture" "$dump" --markdown r.md --junit r.xml
+check 'Markdown' grep -q full7 r.md
+check 'JUnit' grep -q '<testsuite' r.xml
+expect 0 SAME cpeq diff "$fixture" "$dump" --markdown /dev/stdout
+expect 4 'no/such/r.md' cpeq diff "$fixture" "$dump" --markdown no/such/r.md
+expect 4 '/dev/full: cannot be written: No space left on device' cpeq diff "$fixture" "$dump" --junit /dev/full
+check '/dev/full is a device still' [ -c /dev/full ]
+to_full() { cpeq "$@" >/dev/full; }
+expect 4 'standard output: cannot be written: No space left on device' to_full diff "$fixture" "$dump"
+expect 4 'standard output: cannot be written: No space left on device' to_full help
+limited() { (ulimit -f 1 && cpeq "$@"); }
+seq 2000 >r.md
+expect 4 'cannot be written' limited diff "$fixture" "$dump" --all --junit big.xml
+check 'no partial report' no_such_file big.xml big.xml.*.tmp
+finish

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Options and refusals of the commands that run the reference.
+. "$(dirname "$0")/support.sh"
+fixture=$golden/llama/packed7.h5
+
+# An option or value that does not exist yet appears in no help text.
+for command in info make export run verify diff faults; do
+    expect 0 Usage cpeq help $command
+    for word in zigzag striped ring allgather usp bfloat16 varlen calibrate gate explain html; do
+        not_printed "$word"
+    done
+done
+
+refuse 'expected one FIXTURE, found 0 operands' cpeq run -o x.h5
+refuse 'expected one FIXTURE, found 2 operands' cpeq run "$fixture" "$fixture" -o x.h5
+refuse 'expected -o DUMP' cpeq run "$fixture"
+refuse 'expected one CONFIG, found 0 operands' cpeq make -o x.h5
+refuse 'expected -o FIXTURE' cpeq make llama
+refuse 'expected one FIXTURE, found 0 operands' cpeq export -o x
+refuse 'expected -o DIR' cpeq export "$fixture"
+refuse 'expected at least one FIXTURE or DIR, found 0 operands' cpeq verify
+refuse 'expected no operand, found 1 operand' cpeq faults x
+
+run() { cpeq run "$fixture" -o x.h5 "$@"; }
+for value in 0 -1 2x '' 1025; do refuse '--cp:' run --cp "$value"; done
+refuse "--exchange: no 'ring'; there are local, ulysses" run --exchange ring
+refuse "--exchange: no 'all'; there are local, ulysses" run --exchange all
+refuse "--layout: no 'zigzag'; there are contiguous" run --layout zigzag
+refuse "--dtype: no 'bfloat16'; there are float64, float32" run --dtype bfloat16
+refuse "--attention: no 'varlen'; there are dense" run --attention varlen
+refuse "--transport: no 'nccl'; there are threads, mpi" run --transport nccl
+refuse '--transport: mpi needs a launcher: mpirun -n RANKS cpeq run' run --transport mpi
+refuse '--cp: given twice' run --cp 1 --cp 2
+refuse '--output: given twice' run -o y.h5
+refuse '--fault: given twice' run --fault window=dropped --fault chunk=dropped
+refuse "--fault" run --fault window
+refuse 'label_shift' run --fault no_such_decision=1
+refuse 'rolled' run --fault label_shift=sideways
+check 'nothing written' no_such_file x.h5 y.h5
+
+verify() { cpeq verify "$fixture" "$@"; }
+refuse "--cp: '1,,2' is not a list of at most 64 whole numbers from 1 to 1024" verify --cp 1,,2
+refuse "--cp: '1,2,' is not a list" verify --cp 1,2,
+refuse "--cp: '0' is not a list" verify --cp 0
+refuse "--exchange: no 'ring'; there are local, ulysses, all" verify --exchange local,ring
+refuse "--exchange: 'local' twice in the list" verify --exchange local,local
+refuse "--layout: no 'x'; there are contiguous, all" verify --layout x
+refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,
+refuse "--attention: no 'block'; there are dense, all" verify --attention block
+refuse '--transport: mpi needs a launcher' verify --transport mpi
+refuse "--rtol: '-1' is not a number of 0 or more" verify --rtol -1
+refuse "--atol: 'x' is not a number of 0 or more" verify --atol x
+
+# Combinations that mean nothing: `run` refuses, `verify` lists the same sentence.
+both() {
+    local words=$1
+    shift
+    refuse "$words" cpeq run "$fixture" -o x.h5 "$@"
+    expect 2 "$words" cpeq verify "$fixture" "$@"
+    printed refused
+}
+both 'exchange local: one rank holds every token; 3 ranks need another exchange' --cp 3 --exchange local
+both '4 heads are no multiple of 3 ranks' --cp 3
+both 'alltoall_layout=rank_head means something with exchange ulysses only' --fault alltoall_layout=rank_head
+both 'label_shift=shard means something on more than one rank only' --fault label_shift=shard
+check 'nothing written' no_such_file x.h5
+finish
