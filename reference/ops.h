@@ -7,7 +7,8 @@
  *   - Outputs do not alias inputs, unless said.
  *   - Leading axes are [B,S]: batch row, local token. The last axis is contiguous (stride 1); others may be strided.
  *   - Shapes and dtypes are checked on entry; a violation stops the job (a bug of ours, never of a file).
- *   - Scratch comes from the arena that is passed and is given back; nothing else is allocated.
+ *   - Scratch comes from the arena that is passed and is given back; nothing else is allocated. It is taken for the
+ *     OpenMP threads of the calling thread (omp_get_max_threads): plan and run with the same number.
  *   - Every output element is computed by one thread in a fixed order: results do not depend on the number of threads.
  *   - Under CP_ROUND_BF16 each result named "rounded" below is rounded to bfloat16 row by row after it was
  *     accumulated in float; statistics (inverse_rms, lse, delta, token_loss) are never rounded.
@@ -62,7 +63,8 @@ typedef struct cp_rmsnorm_ops {
  *   CP_ROPE_HALVED       pairs (j, j+R/2):  y_j = x_j c − x_k s   y_k = x_k c + x_j s
  *   CP_ROPE_INTERLEAVED  pairs (2j, 2j+1), the same
  * backward: dx += the rotation by the negative angle of dy
- * The table is computed in double and stored in the kernel's width. */
+ * The table is computed in double and stored in the kernel's width. Under CP_ROUND_BF16 cos and sin are rounded, and
+ * of y the two products before their sum. */
 typedef enum cp_rope_layout { CP_ROPE_HALVED, CP_ROPE_INTERLEAVED } cp_rope_layout;
 
 typedef struct cp_rope_ops {
