@@ -64,8 +64,10 @@ static cp_status check_slices(const dump *d)
     static const char *const slices[] = {"global_shape", "offset", "replicated"};
     bool found;
     for (size_t t = 0; t < d->results.source.count; t++) {
+        const char *object = d->results.paths[t];
+        cp_h5_array array;
+        CP_TRY(cp_h5_describe(d->file, object, &array)); /* opens it once for all three questions */
         for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
-            const char *object = d->results.paths[t];
             CP_TRY(cp_h5_has(d->file, object, slices[i], &found));
             if (found)
                 return cp_fail(CP_INCOMPARABLE,

@@ -19,6 +19,8 @@ struct cp_h5 {
     cp_h5_id dataset; /* negative: none */
     char dataset_path[CP_H5_PATH_BYTES];
     cp_h5_array array;
+    char parent
+        [CP_H5_PATH_BYTES]; /* a path whose links were found to be hard: the parent of what was used last */
 };
 
 /* An open file as a cp_h5; takes the id over. */

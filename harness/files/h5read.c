@@ -89,12 +89,17 @@ static cp_status check_link(const cp_h5 *file, const char *path, cp_h5_link link
 }
 
 /* Walks the path from the root, so that no library call ever follows a link that is not hard. */
-static cp_status check_links(const cp_h5 *file, const char *path, bool *there)
+static cp_status check_links(cp_h5 *file, const char *path, bool *there)
 {
     char prefix[CP_H5_PATH_BYTES];
     cp_check(path[0] == '/' && strlen(path) < sizeof prefix, "path \"%s\"", path);
     *there = true;
-    for (size_t end = 0; *there && path[end] && path[end + 1];) {
+    size_t known = strlen(file->parent);
+    size_t end = known > 0 && strncmp(path, file->parent, known) == 0 && path[known] == '/' ? known : 0;
+    while (*there && path[end] && path[end + 1]) {
+        snprintf(prefix, sizeof prefix, "%.*s", (int)end, path);
+        if (end > 0)
+            memcpy(file->parent, prefix, end + 1);
         end += 1 + strcspn(path + end + 1, "/");
         snprintf(prefix, sizeof prefix, "%.*s", (int)end, path);
         cp_h5_link link = cp_h5lib_link(file->id, prefix);
@@ -105,7 +110,7 @@ static cp_status check_links(const cp_h5 *file, const char *path, bool *there)
 }
 
 /* *object is negative where the path leads to nothing. */
-static cp_status open_object(const cp_h5 *file, const char *path, cp_h5_id *object)
+static cp_status open_object(cp_h5 *file, const char *path, cp_h5_id *object)
 {
     *object = -1;
     bool there;
@@ -251,14 +256,12 @@ cp_status cp_h5_use(cp_h5 *file, const char *path)
     cp_h5_id dataset;
     cp_h5_facts facts;
     CP_TRY(open_dataset(file, path, &dataset, &facts, &file->array));
-    cp_status status = read_dtype(file, path, &facts, &file->array);
-    if (status != CP_OK) {
-        cp_h5lib_release(dataset);
-        return status;
-    }
-    file->dataset = dataset;
+    file->dataset = dataset; /* before its attribute is asked for */
     snprintf(file->dataset_path, sizeof file->dataset_path, "%s", path);
-    return CP_OK;
+    cp_status status = read_dtype(file, path, &facts, &file->array);
+    if (status != CP_OK)
+        close_dataset(file);
+    return status;
 }
 
 cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array)
@@ -320,15 +323,19 @@ cp_status cp_h5_read_text(cp_h5 *file, cp_pool *pool, const char *path, const ch
 }
 
 /* *attribute is negative where there is none. */
-static cp_status open_attribute(const cp_h5 *file, const char *object, const char *name, cp_h5_id *attribute)
+static cp_status open_attribute(cp_h5 *file, const char *object, const char *name, cp_h5_id *attribute)
 {
-    cp_h5_id owner;
     bool failed = false;
     *attribute = -1;
-    CP_TRY(open_object(file, object, &owner));
-    if (owner >= 0)
-        *attribute = cp_h5lib_attribute(owner, name, &failed);
-    cp_h5lib_release(owner);
+    if (file->dataset >= 0 && strcmp(file->dataset_path, object) == 0) {
+        *attribute = cp_h5lib_attribute(file->dataset, name, &failed);
+    } else {
+        cp_h5_id owner;
+        CP_TRY(open_object(file, object, &owner));
+        if (owner >= 0)
+            *attribute = cp_h5lib_attribute(owner, name, &failed);
+        cp_h5lib_release(owner);
+    }
     return failed ? damaged(file, object) : CP_OK;
 }
 

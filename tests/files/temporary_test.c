@@ -1,10 +1,13 @@
 #include "harness/files/dump.h"
+#include "harness/files/safetensors.h"
 
 #include "tests/files/groups.h"
 #include "tests/support/support.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,9 +105,41 @@ static void failures(void **state)
     assert_status(cp_dump_write("/nowhere/a.h5", &source), CP_INTERNAL, "/nowhere/a.h5");
 }
 
+/* Where files may grow to 4 KiB only, a dump of more than that cannot be completed: nothing of it stays. */
+static void disk_full(void *unused)
+{
+    (void)unused;
+    enum { LONG = 4096 };
+    static double values[LONG];
+    const cp_memory_tensor tensor = {"grads/w", CP_VIEW(values, CP_F64, LONG), false};
+    const struct rlimit limit = {4096, 4096};
+    cp_declaration said = cp_declaration_whole();
+    cp_source *source;
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/a.h5", directory);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    cp_status dump = cp_source_memory(&source, "run", &said, &tensor, 1);
+    dump = dump == CP_OK ? cp_dump_write(path, source) : dump;
+    cp_source_close(source);
+    cp_status tensors = cp_safetensors_write(path, &tensor, 1);
+    bool empty = rmdir(directory) == 0;
+    fprintf(stderr, "dump %d, safetensors %d, %s", (int)dump, (int)tensors,
+            empty ? "nothing stays" : "something stays");
+    _exit(4);
+}
+
+static void nothing_stays_where_the_disk_is_full(void **state)
+{
+    (void)state;
+    assert_stops(disk_full, NULL, "dump 5, safetensors 5, nothing stays"); /* CP_INTERNAL */
+}
+
 int temporary_tests(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(committed), cmocka_unit_test(stale_ones_are_swept),
-                                       cmocka_unit_test(failures)};
+                                       cmocka_unit_test(failures),
+                                       cmocka_unit_test(nothing_stays_where_the_disk_is_full)};
     return cmocka_run_group_tests_name("temporary", tests, NULL, NULL);
 }
