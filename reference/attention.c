@@ -1,4 +1,5 @@
 #include "reference/gemm.h"
+#include "reference/head_groups.h"
 #include "reference/kernels.h"
 #include "reference/rows.h"
 #include "reference/vector_math.h"
@@ -20,80 +21,10 @@ typedef struct problem {
     cp_precision precision;
     bool rounds;
     int64_t B, Sq, Sk, H, D, Dv;
-    int64_t tile;       /* queries */
-    int64_t rows;       /* of the largest stack: queries x heads */
-    int32_t *heads;     /* [H] query heads: those of a unit together, and in it those of a stack */
-    int32_t *stack_end; /* [stacks] */
-    int32_t *unit_end;  /* [units], in stacks */
-    int stacks, units;
+    int64_t tile; /* queries */
+    int64_t rows; /* of the largest stack: queries x heads */
+    cp_head_groups groups;
 } problem;
-
-/* ---- which heads go together ---- */
-
-static bool same_heads(const cp_attention *a, int64_t g, int64_t h)
-{
-    return a->key_head[g] == a->key_head[h] && a->value_head[g] == a->value_head[h];
-}
-
-static int64_t largest_stack(const cp_attention *attention, int64_t H)
-{
-    int64_t largest = 1;
-    for (int64_t h = 0; h < H; h++) {
-        int64_t count = 0;
-        for (int64_t g = 0; g < H; g++)
-            count += same_heads(attention, g, h);
-        largest = count > largest ? count : largest;
-    }
-    return cp_min(largest, STACK_HEADS);
-}
-
-/* unit[h] = the lowest query head that h is joined with, through any chain of shared heads. */
-static void join_heads(int32_t *unit, const cp_attention *a, int64_t H)
-{
-    for (int64_t h = 0; h < H; h++) {
-        unit[h] = (int32_t)h;
-        for (int64_t g = 0; g < h; g++) {
-            if (unit[g] == unit[h] ||
-                (a->key_head[g] != a->key_head[h] && a->value_head[g] != a->value_head[h]))
-                continue;
-            int32_t low = unit[g] < unit[h] ? unit[g] : unit[h];
-            int32_t high = unit[g] < unit[h] ? unit[h] : unit[g];
-            for (int64_t f = 0; f <= h; f++)
-                unit[f] = unit[f] == high ? low : unit[f];
-        }
-    }
-}
-
-static bool goes_before(const problem *p, const int32_t *unit, int32_t g, int32_t h)
-{
-    const cp_attention *a = p->attention;
-    if (unit[g] != unit[h])
-        return unit[g] < unit[h];
-    if (a->key_head[g] != a->key_head[h])
-        return a->key_head[g] < a->key_head[h];
-    return a->value_head[g] < a->value_head[h];
-}
-
-static void arrange_heads(problem *p, int32_t *unit)
-{
-    join_heads(unit, p->attention, p->H);
-    for (int32_t h = 0; h < p->H; h++) {
-        int32_t at = h;
-        for (; at > 0 && goes_before(p, unit, h, p->heads[at - 1]); at--)
-            p->heads[at] = p->heads[at - 1];
-        p->heads[at] = h;
-    }
-    int32_t begin = 0;
-    for (int32_t n = 1; n <= p->H; n++) {
-        bool last = n == p->H;
-        if (!last && n - begin < STACK_HEADS && same_heads(p->attention, p->heads[n], p->heads[begin]))
-            continue;
-        p->stack_end[p->stacks++] = n;
-        if (last || unit[p->heads[n]] != unit[p->heads[begin]])
-            p->unit_end[p->units++] = p->stacks;
-        begin = n;
-    }
-}
 
 /* ---- the problem ---- */
 
@@ -132,16 +63,10 @@ static problem state(cp_tensor q, cp_tensor k, cp_tensor v, const cp_attention *
                  .D = q.extent[3],
                  .Dv = v.extent[3]};
     check(&p);
-    int64_t heads = largest_stack(attention, p.H);
+    int64_t heads = cp_largest_stack(attention->key_head, attention->value_head, p.H, STACK_HEADS);
     p.tile = cp_min(heads == 1 ? 128 : 64, p.Sq);
     p.rows = p.tile * heads;
-    size_t bytes = (size_t)p.H * sizeof(int32_t);
-    p.heads = cp_arena_take(scratch, bytes);
-    p.stack_end = cp_arena_take(scratch, bytes);
-    p.unit_end = cp_arena_take(scratch, bytes);
-    int32_t *unit = cp_arena_take(scratch, bytes);
-    if (!CP_SHAPE_ONLY)
-        arrange_heads(&p, unit);
+    p.groups = cp_head_groups_plan(attention->key_head, attention->value_head, p.H, STACK_HEADS, scratch);
     return p;
 }
 
@@ -368,13 +293,13 @@ static void forward_tile(cp_tensor o, cp_tensor lse, const forward_space *s, con
 
 static tile tile_of(const problem *p, int64_t b, int64_t stack, int64_t number)
 {
-    int32_t begin = stack ? p->stack_end[stack - 1] : 0;
+    int32_t begin = stack ? p->groups.stack_end[stack - 1] : 0;
     int64_t first = number * p->tile;
     return (tile){.b = b,
                   .first = first,
                   .count = cp_min(p->tile, p->Sq - first),
-                  .heads = p->heads + begin,
-                  .stacked = p->stack_end[stack] - begin};
+                  .heads = p->groups.heads + begin,
+                  .stacked = p->groups.stack_end[stack] - begin};
 }
 
 static int threads_for(const problem *p)
@@ -397,73 +322,15 @@ static void forward(cp_tensor o, cp_tensor lse, cp_tensor q, cp_tensor k, cp_ten
             space[thread] = s;
     }
     int64_t tiles = p.tile ? (p.Sq + p.tile - 1) / p.tile : 0;
-    int64_t work = CP_SHAPE_ONLY ? 0 : p.B * p.stacks * tiles;
+    int64_t work = CP_SHAPE_ONLY ? 0 : p.B * p.groups.stacks * tiles;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t n = 0; n < work; n++) {
         /* late tiles see the most: they go first */
-        tile t = tile_of(&p, n % (p.B * p.stacks) / p.stacks, n % p.stacks, tiles - 1 - n / (p.B * p.stacks));
+        tile t = tile_of(&p, n % (p.B * p.groups.stacks) / p.groups.stacks, n % p.groups.stacks,
+                         tiles - 1 - n / (p.B * p.groups.stacks));
         forward_tile(o, lse, &space[cp_thread()], &p, &t);
     }
     cp_arena_release(scratch, mark);
-}
-
-/* ---- merge, delta ---- */
-
-CP_CLONES static void mix(real *o, const real *o_part, real weight, real weight_part, bool rounds, int64_t Dv)
-{
-    for (int64_t d = 0; d < Dv; d++) {
-        real mixed = weight * o[d] + weight_part * o_part[d];
-        o[d] = rounds ? rounded_to_bf16(mixed) : mixed;
-    }
-}
-
-static void merge(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part, cp_precision precision)
-{
-    cp_check_real("merge o", o);
-    cp_check_like("merge o_part", o_part, o);
-    cp_check_shape("merge lse", lse, o.dims - 1, o.extent);
-    cp_check_like("merge lse_part", lse_part, lse);
-    bool rounds = cp_rounds(precision);
-    int64_t rows = CP_SHAPE_ONLY ? 0 : cp_row_count(o);
-    int infinite = 0;
-#pragma omp parallel for schedule(static) reduction(+ : infinite) if (cp_tensor_count(o) > CP_WORTH_A_THREAD)
-    for (int64_t row = 0; row < rows; row++) {
-        real *l = cp_scalar(lse, row);
-        real part = *cp_scalar(lse_part, row);
-        infinite += *l == (real)INFINITY || part == (real)INFINITY;
-        if (part == -(real)INFINITY)
-            continue;
-        real high = part > *l ? part : *l;
-        real low = part > *l ? *l : part;
-        real merged = high + real_log1p(real_exp(low - high));
-        mix(cp_row(o, row), cp_row(o_part, row), real_exp(*l - merged), real_exp(part - merged), rounds,
-            cp_width(o));
-        *l = merged;
-    }
-    cp_check(infinite == 0, "merge: %d rows have a log-sum-exp of infinity", infinite);
-}
-
-CP_CLONES static real dot(const real *a, const real *b, int64_t n)
-{
-    real lane[LANES] = {0};
-    int64_t j = 0;
-    for (; j + LANES <= n; j += LANES)
-        for (int i = 0; i < LANES; i++)
-            lane[i] += a[j + i] * b[j + i];
-    for (int i = 0; j + i < n; i++)
-        lane[i] += a[j + i] * b[j + i];
-    return sum_of_lanes(lane);
-}
-
-static void delta(cp_tensor out, cp_tensor dout, cp_tensor o)
-{
-    cp_check_real("delta o", o);
-    cp_check_like("delta dout", dout, o);
-    cp_check_shape("delta", out, o.dims - 1, o.extent);
-    int64_t rows = CP_SHAPE_ONLY ? 0 : cp_row_count(o);
-#pragma omp parallel for schedule(static) if (cp_tensor_count(o) > CP_WORTH_A_THREAD)
-    for (int64_t row = 0; row < rows; row++)
-        *cp_scalar(out, row) = dot(cp_row(dout, row), cp_row(o, row), cp_width(o));
 }
 
 /* ---- backward ---- */
@@ -593,13 +460,13 @@ static void backward(cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout, c
             space[thread] = s;
     }
     int64_t tiles = p.tile ? (p.Sq + p.tile - 1) / p.tile : 0;
-    int64_t work = CP_SHAPE_ONLY ? 0 : p.B * p.units;
+    int64_t work = CP_SHAPE_ONLY ? 0 : p.B * p.groups.units;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t n = 0; n < work; n++) {
-        int64_t unit = n % p.units;
-        for (int64_t stack = unit ? p.unit_end[unit - 1] : 0; stack < p.unit_end[unit]; stack++)
+        int64_t unit = n % p.groups.units;
+        for (int64_t stack = unit ? p.groups.unit_end[unit - 1] : 0; stack < p.groups.unit_end[unit]; stack++)
             for (int64_t number = 0; number < tiles; number++) {
-                tile t = tile_of(&p, n / p.units, stack, number);
+                tile t = tile_of(&p, n / p.groups.units, stack, number);
                 backward_tile(&g, &space[cp_thread()], &p, &t);
             }
     }
@@ -607,4 +474,4 @@ static void backward(cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout, c
 }
 
 const cp_attention_ops CP_WIDTH(cp_attention_dense) = {
-    .forward = forward, .merge = merge, .delta = delta, .backward = backward};
+    .forward = forward, .merge = CP_WIDTH(cp_merge), .delta = CP_WIDTH(cp_delta), .backward = backward};

@@ -1,4 +1,4 @@
-/* The tables that the kernel files export, one for each width. */
+/* What the kernel files export, once for each width: tables, and of merge.c two functions of attention's table. */
 #ifndef CPEQ_REFERENCE_KERNELS_H
 #define CPEQ_REFERENCE_KERNELS_H
 
@@ -11,7 +11,10 @@
     extern const cp_rope_ops cp_rope_##width;                                                                \
     extern const cp_pointwise_ops cp_pointwise_##width;                                                      \
     extern const cp_attention_ops cp_attention_dense_##width;                                                \
-    extern const cp_loss_ops cp_loss_##width;
+    extern const cp_loss_ops cp_loss_##width;                                                                \
+    void cp_merge_##width(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part,                  \
+                          cp_precision precision);                                                           \
+    void cp_delta_##width(cp_tensor delta, cp_tensor dout, cp_tensor o);
 
 CP_KERNELS(f64)
 CP_KERNELS(f32)
