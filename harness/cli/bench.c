@@ -1,0 +1,181 @@
+/* What scripts/bench asks for: one figure a process, so that each has its own peak of memory. Not installed.
+ *
+ *   cpeq-bench gemm THREADS      GF/s of OpenBLAS's sgemm and dgemm
+ *   cpeq-bench step T P          of a training step of a 33.6 M llama in float32: seconds, GF/s, bytes of one rank's
+ *                                step by plan, peak bytes of the process */
+#include "base/rng.h"
+#include "harness/run/make.h"
+#include "harness/run/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { BAD_USAGE = 3, REPEATS = 3 };
+
+static const char config[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 8192, \"hidden_size\": 512, "
+    "\"intermediate_size\": 1536, \"num_hidden_layers\": 8, \"num_attention_heads\": 8, "
+    "\"num_key_value_heads\": 4, \"head_dim\": 64, \"tie_word_embeddings\": false}";
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int complain(void)
+{
+    fprintf(stderr, "cpeq-bench: %s\n", cp_error());
+    return 1;
+}
+
+/* ---- matrix products ---------------------------------------------------------------------------------------------- */
+
+/* BLAS as Fortran has it; cblas.h stands behind the reference's own products. */
+void sgemm_(const char *transpose_a, const char *transpose_b, const int *m, const int *n, const int *k,
+            const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
+            const float *beta, float *c, const int *ldc);
+void dgemm_(const char *transpose_a, const char *transpose_b, const int *m, const int *n, const int *k,
+            const double *alpha, const double *a, const int *lda, const double *b, const int *ldb,
+            const double *beta, double *c, const int *ldc);
+void openblas_set_num_threads(int threads);
+
+enum { N = 2048 };
+
+static double gflops_single(const float *a, const float *b, float *c)
+{
+    const int n = N;
+    const float one = 1, zero = 0;
+    double begin = now();
+    sgemm_("T", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+    return 2e-9 * N * N * N / (now() - begin);
+}
+
+static double gflops_double(const double *a, const double *b, double *c)
+{
+    const int n = N;
+    const double one = 1, zero = 0;
+    double begin = now();
+    dgemm_("T", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+    return 2e-9 * N * N * N / (now() - begin);
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static int bench_gemm(int threads)
+{
+    double *memory = malloc(3 * sizeof(double) * N * N);
+    cp_check(memory != NULL, "out of memory");
+    float *singles = (float *)memory;
+    double best_single = 0, best_double = 0;
+    openblas_set_num_threads(threads);
+    for (int i = 0; i < 3 * N * N; i++)
+        singles[i] = (float)(i % 17) - 8;
+    for (int r = 0; r <= REPEATS; r++)
+        best_single = larger(best_single, gflops_single(singles, singles + N * N, singles + 2 * N * N));
+    for (int i = 0; i < 3 * N * N; i++)
+        memory[i] = i % 17 - 8;
+    for (int r = 0; r <= REPEATS; r++)
+        best_double = larger(best_double, gflops_double(memory, memory + N * N, memory + 2 * N * N));
+    printf("%.1f %.1f\n", best_single, best_double);
+    free(memory);
+    return 0;
+}
+
+/* ---- a step --------------------------------------------------------------------------------------------------------- */
+
+/* Products with every parameter but the embedding, 2 operations forward and 4 backward, and causal attention. */
+static double operations(const cp_program *program, int64_t T)
+{
+    double parameters = 0;
+    for (int p = 0; p < program->parameter_count; p++) {
+        const cp_parameter *parameter = &program->parameters[p];
+        if (p != program->embedding)
+            parameters += (double)(parameter->extent[0] * (parameter->dims > 1 ? parameter->extent[1] : 1));
+    }
+    return 6 * parameters * (double)T + 6 * (double)program->L * (double)T * (double)T * (double)program->C;
+}
+
+/* The best of several runs, after one that only warms up. */
+static cp_status time_step(double *seconds, const cp_model *model, const cp_run_options *options)
+{
+    for (int r = 0; r <= REPEATS; r++) {
+        cp_source *source = NULL;
+        double begin = now();
+        CP_TRY(cp_run_whole(&source, model, options));
+        double taken = now() - begin;
+        cp_source_close(source);
+        if (r == 1 || (r > 1 && taken < *seconds))
+            *seconds = taken;
+    }
+    return CP_OK;
+}
+
+static cp_status bench_model(const cp_fixture *fixture, int P)
+{
+    cp_model *model = NULL;
+    CP_TRY(cp_model_open(&model, fixture));
+    cp_run_options options = {.P = P, .dtype = CP_F32};
+    options.exchange = P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
+    double seconds = 0;
+    cp_run_memory memory = {0};
+    cp_status status = time_step(&seconds, model, &options);
+    if (status == CP_OK)
+        status = cp_run_measure(&memory, model, &options, 0);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    if (status == CP_OK)
+        printf("%.3f %.1f %zu %lld\n", seconds,
+               1e-9 * operations(cp_model_program(model), fixture->batch.T) / seconds, memory.step,
+               1024LL * usage.ru_maxrss);
+    cp_model_close(model);
+    return status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const cp_weight *)a)->name, ((const cp_weight *)b)->name);
+}
+
+static int bench_step(int64_t T, int P)
+{
+    cp_json *json = NULL;
+    cp_weight *weights = NULL;
+    size_t count = 0;
+    if (cp_json_parse(&json, config, strlen(config), "config") != CP_OK ||
+        cp_make_weights(&weights, &count, config, "config", 0) != CP_OK)
+        return complain();
+    qsort(weights, count, sizeof *weights, by_name);
+    int64_t *ids = malloc((size_t)T * sizeof *ids);
+    cp_check(ids != NULL, "out of memory");
+    cp_rng rng = cp_rng_named(0, "input_ids");
+    for (int64_t t = 0; t < T; t++)
+        ids[t] = cp_rng_below(rng, (uint64_t)t, 8192);
+    cp_fixture fixture = {.path = "bench", .id = "", .config_text = config, .config = json};
+    fixture.producer = fixture.order = fixture.truth = fixture.precision = "";
+    fixture.weights = weights;
+    fixture.weight_count = count;
+    fixture.batch = (cp_batch){.B = 1, .T = T, .input_ids = ids, .labels = ids};
+    cp_status status = bench_model(&fixture, P);
+    free(ids);
+    cp_make_weights_close(weights, count);
+    cp_json_close(json);
+    return status == CP_OK ? 0 : complain();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "gemm") == 0)
+        return bench_gemm((int)strtol(argv[2], NULL, 10));
+    if (argc == 4 && strcmp(argv[1], "step") == 0)
+        return bench_step(strtol(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10));
+    fprintf(stderr, "usage: cpeq-bench gemm THREADS | cpeq-bench step T P\n");
+    return BAD_USAGE;
+}
