@@ -93,9 +93,10 @@ void cut_randomly(split *s, int ranks, uint64_t seed, cp_loss_kind loss_kind, cp
 {
     cp_rng rng = cp_rng_named(seed, "owners");
     int owner[B][T];
+    const int owners = ranks > 2 ? ranks - 1 : ranks; /* the last rank of many has nothing */
     for (int64_t b = 0; b < B; b++)
         for (int64_t t = 0; t < T; t++)
-            owner[b][t] = (int)cp_rng_below(rng, (uint64_t)(b * T + t), ranks);
+            owner[b][t] = (int)cp_rng_below(rng, (uint64_t)(b * T + t), owners);
     s->ranks = ranks;
     for (int rank = 0; rank < ranks; rank++)
         fill_part(s, rank, owner, loss_kind, gradients);

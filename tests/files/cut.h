@@ -24,7 +24,7 @@ typedef struct split {
 double cut_token_loss(int64_t b, int64_t t);
 double cut_logit(int64_t b, int64_t t, int64_t v);
 
-/* Owners at random; every rank may be left without tokens in a row, or at all. Each row of a part has padding. The
+/* Owners at random; a rank may be left without tokens in a row, and the last of more than two has none at all. Each row of a part has padding. The
  * gradient of "w" is i (reduced) or i + 100 · rank, times CUT_SCALE. */
 void cut_randomly(split *s, int ranks, uint64_t seed, cp_loss_kind loss_kind, cp_gradient_kind gradients);
 

@@ -135,6 +135,11 @@ static void transposed_labels(const char *path)
     const uint64_t extent[] = {SAMPLE_T, SAMPLE_B};
     replace(path, "/batch/labels", ODD_I64, 2, extent);
 }
+static void short_labels(const char *path)
+{
+    const uint64_t extent[] = {SAMPLE_B, SAMPLE_T - 1};
+    replace(path, "/batch/labels", ODD_I64, 2, extent);
+}
 static void no_tokens(const char *path)
 {
     const uint64_t extent[] = {0, SAMPLE_T};
@@ -267,6 +272,8 @@ static void refusals(void **state)
         {wide_mask, "/batch/attention_mask: expected uint8, found int64 [2,5]", CP_BAD_INPUT},
         {flat_labels, "/batch/labels: expected a shape [B,T], found int64 [10]", CP_BAD_INPUT},
         {transposed_labels, "/batch/labels: expected a shape [2,5] as the batch has it, found int64 [5,2]",
+         CP_BAD_INPUT},
+        {short_labels, "/batch/labels: expected a shape [2,5] as the batch has it, found int64 [2,4]",
          CP_BAD_INPUT},
         {no_tokens, "/batch/attention_mask: expected a shape [B,T], found uint8 [0,5]", CP_BAD_INPUT},
         {no_items, "/batch/num_items_in_batch: expected a positive number, found 0", CP_BAD_INPUT},

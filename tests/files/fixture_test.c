@@ -223,6 +223,17 @@ static void expectations_that_are_not_finite(void **state)
     assert_status(cp_fixture_write(other, fixture), CP_BAD_INPUT, "expected finite numbers");
     assert_int_not_equal(access(other, F_OK), 0); /* no half of a fixture */
     cp_fixture_close(fixture);
+
+    double nan = NAN;
+    const cp_memory_tensor loss = {"loss", CP_VIEW(&nan, CP_F64, 1), true};
+    cp_declaration said = cp_declaration_whole();
+    cp_source *run;
+    assert_ok(cp_source_memory(&run, "run", &said, &loss, 1));
+    cp_fixture built = sample_fixture(run);
+    assert_status(cp_fixture_write(other, &built), CP_BAD_INPUT,
+                  "run: /expected/loss: expected finite numbers");
+    assert_int_not_equal(access(other, F_OK), 0);
+    cp_source_close(run);
     test_remove_directory(directory);
 }
 

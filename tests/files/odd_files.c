@@ -36,6 +36,13 @@ static hid_t small_float(size_t bytes, size_t exponent, size_t mantissa, H5T_ord
     return type;
 }
 
+static hid_t explicit_float(void)
+{
+    hid_t type = must(H5Tcopy(H5T_IEEE_F32LE));
+    must_do(H5Tset_norm(type, H5T_NORM_NONE));
+    return type;
+}
+
 static hid_t enumeration(void)
 {
     hid_t type = must(H5Tenum_create(H5T_STD_I8LE));
@@ -72,6 +79,7 @@ static hid_t stored_type(odd_type type)
     case ODD_BF16: return small_float(2, 8, 7, H5T_ORDER_LE);
     case ODD_BF16_BIG: return small_float(2, 8, 7, H5T_ORDER_BE);
     case ODD_F24: return small_float(3, 8, 15, H5T_ORDER_LE);
+    case ODD_F32_EXPLICIT: return explicit_float();
     case ODD_I64: return H5Tcopy(H5T_STD_I64LE);
     case ODD_I64_BIG: return H5Tcopy(H5T_STD_I64BE);
     case ODD_I32: return H5Tcopy(H5T_STD_I32LE);

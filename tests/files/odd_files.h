@@ -15,7 +15,8 @@ typedef enum odd_type {
     ODD_F16_BIG,
     ODD_BF16, /* a custom float */
     ODD_BF16_BIG,
-    ODD_F24, /* no float of ours */
+    ODD_F24,          /* no float of ours */
+    ODD_F32_EXPLICIT, /* without the implied one */
     ODD_I64,
     ODD_I64_BIG,
     ODD_I32,

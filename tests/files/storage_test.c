@@ -149,6 +149,7 @@ static void refused_datasets(void **state)
         {ODD_U8, ODD_NEVER_WRITTEN, 2, beyond, "its extents multiply to more than a file can hold"},
         {ODD_U8, ODD_NEVER_WRITTEN_CHUNKED, 1, absurd, "claims 2147483648 bytes, more than its file of "},
         {ODD_F24, ODD_CONTIGUOUS, 2, extent, "found floating-point numbers of 24 bits"},
+        {ODD_F32_EXPLICIT, ODD_CONTIGUOUS, 2, extent, "found floating-point numbers of 32 bits"},
         {ODD_I16, ODD_CONTIGUOUS, 2, extent, "found integers of 16 bits"},
         {ODD_U16, ODD_CONTIGUOUS, 2, extent, "found integers of 16 bits"},
         {ODD_ENUM, ODD_CONTIGUOUS, 2, extent, "found an enumeration"},
