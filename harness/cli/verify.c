@@ -182,6 +182,15 @@ static void try_combination(verifying *self, const cp_run_options *options, void
         cp_trial_failed(add_row(self, tried->name, options), tried->status, tried->sentence);
 }
 
+/* The row names the fixture, and equal reasons are counted together. */
+static const char *without_path(const char *sentence, const char *path)
+{
+    size_t length = strlen(path);
+    return strncmp(sentence, path, length) == 0 && strncmp(sentence + length, ": ", 2) == 0
+               ? sentence + length + 2
+               : sentence;
+}
+
 /* Opens a fixture on every process and tries it; one that cannot be read is complained of, and the others go on. */
 static void verify_fixture(verifying *self, const cp_collected *file)
 {
@@ -192,7 +201,7 @@ static void verify_fixture(verifying *self, const cp_collected *file)
         status = cp_model_open(&model, fixture);
     status = cp_run_agree(self->plan.transport, status);
     char sentence[CP_RESULT_SENTENCE];
-    snprintf(sentence, sizeof sentence, "%s", status == CP_OK ? "" : cp_error());
+    snprintf(sentence, sizeof sentence, "%s", status == CP_OK ? "" : without_path(cp_error(), file->path));
     if (status == CP_OK || status == CP_REFUSED) {
         candidate tried = {file->name, fixture, model, status, sentence};
         each_combination(self, try_combination, &tried);
