@@ -210,7 +210,7 @@ static const cp_equivalent equivalents[] = {
     {"tied_embedding", "twice", "embeddings are not tied", "there is no such parameter"},
     {"dump_order", "pads_included", "the length is a multiple", "there is no automatic padding"},
     {"embeds_grad", "summed", "the batch gives ids", "there is no such gradient"},
-    {"embeds_grad", "pads_nonzero", "the batch gives ids, or no padding follows a real token",
+    {"embeds_grad", "pads_nonzero", "the batch gives ids, or there is no padding of its own",
      "there is no such gradient, or no such place"},
 };
 

@@ -44,8 +44,8 @@ static source source_of(cp_embeds_grad rule, const cp_tokens *tokens, const cp_l
             return nothing;
         return (source){.rank = n, .slot = row * layout->tokens[n] + slot};
     }
-    int64_t real = rule == CP_EMBEDS_GRAD_PADS_NONZERO ? last_real(tokens, row, at) : at;
-    return source_at(layout, row, real < 0 ? at : real);
+    bool clamped = rule == CP_EMBEDS_GRAD_PADS_NONZERO && !tokens->real[row * tokens->T + at];
+    return source_at(layout, row, clamped ? tokens->leading[row] : at);
 }
 
 void cp_dump_plan_make(cp_dump_plan *plan, const cp_dump_rules *rules, const cp_tokens *tokens,

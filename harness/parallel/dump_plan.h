@@ -16,8 +16,8 @@ typedef enum cp_dump_order {
 typedef enum cp_embeds_grad {
     CP_EMBEDS_GRAD_OWN,    /* each token's own */
     CP_EMBEDS_GRAD_SUMMED, /* at local slot l of every rank: the sum over ranks of theirs at l */
-    CP_EMBEDS_GRAD_PADS_NONZERO, /* padding of any kind gets that of the last real token before it (its own where there
-                                    is none) */
+    CP_EMBEDS_GRAD_PADS_NONZERO, /* padding of any kind gets that of the row's first real token: an index of -1 that is
+                                    clamped to the row */
     CP_EMBEDS_GRADS
 } cp_embeds_grad;
 

@@ -54,13 +54,14 @@ static void names_sources_of_gradients(void **state)
     assert_true(own.own && !summed.own && !padded.own);
     assert_int_equal(own.sources, 1);
     assert_int_equal(summed.sources, RANKS);
-    /* row 0: 4 5 6 and padding, which follows 6; row 1: 4, and three that follow it */
-    static const int64_t last[SLOTS] = {0, 1, 2, 2, 4, 4, 4, 4};
+    /* row 0: 4 5 6 and padding; row 1: 4 and three of padding; padding has the row's token 0, which rank 0 holds */
+    static const int padded_rank[SLOTS] = {1, 1, 1, 0, 1, 0, 0, 0};
+    static const int64_t padded_slot[SLOTS] = {0, 1, 2, 0, 4, 4, 4, 4};
     for (int n = 0; n < SLOTS; n++) {
         assert_int_equal(own.source_rank[n], 1);
         assert_int_equal(own.source_slot[n], n);
-        assert_int_equal(padded.source_rank[n], 1);
-        assert_int_equal(padded.source_slot[n], last[n]);
+        assert_int_equal(padded.source_rank[n], padded_rank[n]);
+        assert_int_equal(padded.source_slot[n], padded_slot[n]);
         for (int rank = 0; rank < RANKS; rank++) {
             assert_int_equal(summed.source_rank[n * RANKS + rank], rank);
             assert_int_equal(summed.source_slot[n * RANKS + rank], n);

@@ -164,7 +164,7 @@ static void places_gradients_of_the_inputs(void **state)
     } cases[] = {
         {CP_EMBEDS_GRAD_OWN, {{0, 1, 2, 3, 4, 5, 6, 7}, {10, 11, 12, 13, 14, 15, 16, 17}}},
         {CP_EMBEDS_GRAD_SUMMED, {{10, 12, 14, 16, 18, 20, 22, 24}, {10, 12, 14, 16, 18, 20, 22, 24}}},
-        {CP_EMBEDS_GRAD_PADS_NONZERO, {{0, 1, 2, 3, 4, 5, 6, 7}, {10, 11, 12, 12, 14, 15, 16, 16}}},
+        {CP_EMBEDS_GRAD_PADS_NONZERO, {{0, 1, 2, 3, 6, 6, 6, 7}, {10, 11, 12, 0, 14, 15, 16, 6}}},
     };
     fixture f;
     open_fixture(&f, true);
