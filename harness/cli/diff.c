@@ -51,15 +51,13 @@ static cp_status open_expected(comparison *sides, const cp_arguments *arguments)
         return cp_fixture_open(&sides->fixture, path);
     if (cp_given(arguments, "fixture"))
         CP_TRY(cp_fixture_open(&sides->fixture, cp_value(arguments, "fixture")));
-    const cp_batch *batch = sides->fixture != NULL ? &sides->fixture->batch : NULL;
-    return cp_dumps_open(&sides->dump, &path, 1, batch != NULL ? batch->B : 0, batch != NULL ? batch->T : 0);
+    return cp_dumps_open(&sides->dump, &path, 1, sides->fixture != NULL ? &sides->fixture->batch : NULL);
 }
 
 static cp_status open_actual(comparison *sides, const cp_arguments *arguments)
 {
-    const cp_batch *batch = sides->fixture != NULL ? &sides->fixture->batch : NULL;
     return cp_dumps_open(&sides->actual, arguments->operands + 1, (size_t)arguments->operand_count - 1,
-                         batch != NULL ? batch->B : 0, batch != NULL ? batch->T : 0);
+                         sides->fixture != NULL ? &sides->fixture->batch : NULL);
 }
 
 static char *copy(const char *text)

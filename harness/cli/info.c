@@ -207,7 +207,7 @@ static cp_status info_dump(const inspection *job, bool folder)
 {
     cp_source *source = NULL;
     const char *const paths[] = {job->path};
-    CP_TRY(folder ? cp_dumps_open(&source, paths, 1, 0, 0) : cp_dump_open(&source, job->path));
+    CP_TRY(folder ? cp_dumps_open(&source, paths, 1, NULL) : cp_dump_open(&source, job->path));
     begin(job, folder ? "dump, joined from its ranks' files" : "dump");
     tell_declaration(job, &source->declaration);
     cp_status status = source->declaration.loss_kind == CP_LOSS_GLOBAL ? tell_loss(job, source) : CP_OK;

@@ -2,15 +2,17 @@
 #ifndef CPEQ_HARNESS_FILES_DUMP_H
 #define CPEQ_HARNESS_FILES_DUMP_H
 
+#include "base/tokens/batch.h"
 #include "harness/files/source.h"
 
 /* Opens one dump file as a source (its own rank's part where it is one). CP_BAD_INPUT names file and object;
  * CP_INCOMPARABLE for a declaration that a judge must have and the file lacks, or that this version does not know. */
 cp_status cp_dump_open(cp_source **out, const char *path);
 
-/* Opens files and directories (a directory means all its *.h5 in order of name) and joins them; B and T as
- * cp_source_join has them. CP_INCOMPARABLE for a directory without any. */
-cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, int64_t B, int64_t T);
+/* Opens files and directories (a directory means all its *.h5 in order of name) and joins them. `batch`, which may be
+ * NULL, is the one that they ran: it gives their extents, and the divisor of a loss that they did not divide.
+ * CP_INCOMPARABLE for a directory without any. */
+cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch);
 
 /* Writes any source, with its declaration, as a dump: beside `path`, renamed when complete, the same content the same
  * bytes. What is not finite is written as it is. */

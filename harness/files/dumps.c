@@ -1,5 +1,6 @@
 #include "harness/files/dump.h"
 #include "harness/files/pool.h"
+#include "harness/files/targets.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,7 +81,7 @@ static cp_status list_files(file_list *list, const char *const *paths, size_t co
     return CP_OK;
 }
 
-cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, int64_t B, int64_t T)
+cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch)
 {
     *out = NULL;
     file_list list = {0};
@@ -95,10 +96,12 @@ cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count,
         opened += status == CP_OK;
     }
     if (status == CP_OK)
-        status = cp_source_join(out, parts, opened, B, T);
+        status = cp_source_join(out, parts, opened, batch ? batch->B : 0, batch ? batch->T : 0);
     else
         for (size_t i = 0; i < opened; i++)
             cp_source_close(parts[i]);
+    if (status == CP_OK && batch)
+        cp_join_divide(*out, cp_batch_divisor(batch));
     cp_pool_close(&list.pool);
     return status;
 }

@@ -256,10 +256,10 @@ static cp_status divide_loss(const joined *j, double *loss)
 {
     const cp_declaration *said = &j->parts[0]->declaration;
     if (!(j->divisor > 0))
-        return cp_fail(
-            CP_INCOMPARABLE,
-            "%s: /loss: loss_kind %s, but neither loss_count nor a fixture says how many targets there are",
-            j->source.label, cp_loss_kind_name(said->loss_kind));
+        return cp_fail(CP_INCOMPARABLE,
+                       "%s: /loss: loss_kind %s, but neither loss_count nor a fixture's batch gives a target "
+                       "to divide by",
+                       j->source.label, cp_loss_kind_name(said->loss_kind));
     *loss /= j->divisor;
     return CP_OK;
 }

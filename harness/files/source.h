@@ -103,9 +103,9 @@ cp_status cp_source_memory(cp_source **out, const char *label, const cp_declarat
  * part passes through (its token_index, grad_scale and loss_kind honoured too). */
 cp_status cp_source_join(cp_source **out, cp_source **parts, size_t count, int64_t B, int64_t T);
 
-/* What the ranks' sum of token losses is divided by, where loss_kind is partial_sum or local_mean: the fixture's number
- * of targets, or its num_items_in_batch. Without this call it is the sum of the ranks' loss_count, and where that is
- * not declared reading "loss" is CP_INCOMPARABLE. */
+/* What the ranks' sum of token losses is divided by, where loss_kind is partial_sum or local_mean: the divisor of the
+ * batch that they ran. Without this call it is the sum of the ranks' loss_count. Reading "loss" is CP_INCOMPARABLE where
+ * neither is above 0. */
 void cp_join_divide(cp_source *joined, double count);
 
 /* Largest relative Frobenius difference between the ranks' replicas of a reduced gradient or of a global loss (infinite

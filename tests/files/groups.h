@@ -2,6 +2,7 @@
 #ifndef CPEQ_TESTS_FILES_GROUPS_H
 #define CPEQ_TESTS_FILES_GROUPS_H
 
+int divisor_tests(void);
 int text_tests(void);
 int source_tests(void);
 int join_tests(void);
