@@ -138,17 +138,40 @@ void cp_gemm(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix
         blas_product(m, n, k, alpha, a, b, add, c, c_stride);
 }
 
+static int64_t pieces(int64_t whole, int64_t piece)
+{
+    return (whole + piece - 1) / piece;
+}
+
+typedef struct tiling {
+    int64_t m, n;
+} tiling;
+
+/* Large tiles are as fast as one product; where they are few, smaller ones keep a second thread busy. A matter of m
+ * and n alone: how many threads there are decides nothing. */
+static tiling tiles_of(int64_t m, int64_t n)
+{
+    enum { LARGEST_M = 256, LARGEST_N = 1024, SMALLEST = 128 * 256, WANTED = 4 };
+    tiling tile = {LARGEST_M, LARGEST_N};
+    while (pieces(m, tile.m) * pieces(n, tile.n) < WANTED && tile.m * tile.n > SMALLEST)
+        if (tile.n > tile.m)
+            tile.n /= 2;
+        else
+            tile.m /= 2;
+    return tile;
+}
+
 void cp_gemm_tiled(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix b, bool add, real *c,
                    int64_t c_stride, cp_matmul form)
 {
-    enum { TILE_M = 256, TILE_N = 512 };
-    int64_t tiles_m = (m + TILE_M - 1) / TILE_M;
-    int64_t tiles_n = (n + TILE_N - 1) / TILE_N;
+    tiling tile = tiles_of(m, n);
+    int64_t across = pieces(n, tile.n);
+    int64_t count = pieces(m, tile.m) * across;
 #pragma omp parallel for schedule(dynamic, 1) if (m * n * k > 16 * CP_WORTH_A_THREAD)
-    for (int64_t tile = 0; tile < tiles_m * tiles_n; tile++) {
-        int64_t row = tile / tiles_n * TILE_M;
-        int64_t column = tile % tiles_n * TILE_N;
-        cp_gemm(cp_min(TILE_M, m - row), cp_min(TILE_N, n - column), k, alpha, from(a, row, 0),
+    for (int64_t at = 0; at < count; at++) {
+        int64_t row = at / across * tile.m;
+        int64_t column = at % across * tile.n;
+        cp_gemm(cp_min(tile.m, m - row), cp_min(tile.n, n - column), k, alpha, from(a, row, 0),
                 from(b, 0, column), add, c + row * c_stride + column, c_stride, form);
     }
 }
