@@ -183,8 +183,6 @@ static cp_status info_fixture(const inspection *job)
 
 static void tell_declaration(const inspection *job, const cp_declaration *declaration)
 {
-    static const char *const losses[CP_LOSS_KINDS] = {"global", "share", "partial_sum", "local_mean"};
-    static const char *const gradients[CP_GRADIENT_KINDS] = {"reduced", "partial", "mean"};
     tell(job, "fixture_id", declaration->fixture_id);
     tell(job, "implementation", declaration->implementation);
     tell_integer(job, "cp_size", declaration->cp_size);
@@ -193,8 +191,8 @@ static void tell_declaration(const inspection *job, const cp_declaration *declar
     tell(job, "exchange", declaration->exchange);
     tell(job, "layout", declaration->layout);
     tell(job, "dtype", cp_dtype_name(declaration->compute_dtype));
-    tell(job, "loss_kind", losses[declaration->loss_kind]);
-    tell(job, "gradients", gradients[declaration->gradients]);
+    tell(job, "loss_kind", cp_loss_kind_name(declaration->loss_kind));
+    tell(job, "gradients", cp_gradient_kind_name(declaration->gradients));
     if (declaration->token_index != NULL) {
         char text[64];
         snprintf(text, sizeof text, "%lld rows of %lld", (long long)declaration->B,

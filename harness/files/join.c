@@ -279,7 +279,9 @@ static cp_status read_loss(const joined *j, size_t tensor, int64_t first, int64_
             *out += targets > 0 ? mean * targets : 0; /* a mean over nothing is no number */
         }
     }
-    return kind == CP_LOSS_SHARE ? CP_OK : divide_loss(j, out);
+    if (kind == CP_LOSS_MEAN)
+        scale(out, count, (double)j->count);
+    return kind == CP_LOSS_SHARE || kind == CP_LOSS_MEAN ? CP_OK : divide_loss(j, out);
 }
 
 static cp_status read_joined(const cp_source *source, size_t tensor, int64_t first, int64_t count,

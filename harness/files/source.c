@@ -6,10 +6,8 @@
 #include <string.h>
 
 static const char *const loss_kinds[CP_LOSS_KINDS] = {
-    [CP_LOSS_GLOBAL] = "global",
-    [CP_LOSS_SHARE] = "share",
-    [CP_LOSS_PARTIAL_SUM] = "partial_sum",
-    [CP_LOSS_LOCAL_MEAN] = "local_mean",
+    [CP_LOSS_GLOBAL] = "global",           [CP_LOSS_SHARE] = "share",           [CP_LOSS_MEAN] = "mean",
+    [CP_LOSS_PARTIAL_SUM] = "partial_sum", [CP_LOSS_LOCAL_MEAN] = "local_mean",
 };
 
 static const char *const gradient_kinds[CP_GRADIENT_KINDS] = {

@@ -9,6 +9,7 @@
 typedef enum cp_loss_kind {
     CP_LOSS_GLOBAL,      /* the loss of the whole batch */
     CP_LOSS_SHARE,       /* the ranks' sum is the loss */
+    CP_LOSS_MEAN,        /* the ranks' mean is */
     CP_LOSS_PARTIAL_SUM, /* a sum of token losses; the ranks' sum divided by the count is the loss */
     CP_LOSS_LOCAL_MEAN,  /* a mean over this rank's targets */
     CP_LOSS_KINDS

@@ -50,6 +50,7 @@ static void fill_part(split *s, int rank, int owner[B][T], cp_loss_kind loss_kin
     }
     const double losses[CP_LOSS_KINDS] = {[CP_LOSS_GLOBAL] = 64,
                                           [CP_LOSS_SHARE] = rank + 1,
+                                          [CP_LOSS_MEAN] = rank + 1,
                                           [CP_LOSS_PARTIAL_SUM] = sum,
                                           [CP_LOSS_LOCAL_MEAN] = targets ? sum / (double)targets : NAN};
     p->loss = losses[loss_kind];

@@ -48,6 +48,7 @@ static void write_rank(const char *directory, const cp_fixture *fixture, int ran
     const double losses[CP_LOSS_KINDS] = {
         [CP_LOSS_GLOBAL] = loss_of(fixture->expected),
         [CP_LOSS_SHARE] = mine.sum / divisor,
+        [CP_LOSS_MEAN] = RANKS * mine.sum / divisor,
         [CP_LOSS_PARTIAL_SUM] = mine.sum,
         [CP_LOSS_LOCAL_MEAN] = mine.sum / (double)mine.targets,
     };

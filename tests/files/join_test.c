@@ -81,6 +81,7 @@ static void rows_and_kinds(void **state)
 
             const double losses[CP_LOSS_KINDS] = {[CP_LOSS_GLOBAL] = 64,
                                                   [CP_LOSS_SHARE] = ranks * (ranks + 1) / 2.0,
+                                                  [CP_LOSS_MEAN] = (ranks + 1) / 2.0,
                                                   [CP_LOSS_PARTIAL_SUM] = all / (B * T),
                                                   [CP_LOSS_LOCAL_MEAN] = all / (B * T)};
             double *loss = read_named(joined, "loss", 1), *w = read_named(joined, "grads/w", N);

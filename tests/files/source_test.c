@@ -85,7 +85,7 @@ static void words(void **state)
         assert_int_equal(kind, i);
     }
     cp_loss_kind kind;
-    assert_false(cp_loss_kind_named(&kind, "mean"));
+    assert_false(cp_loss_kind_named(&kind, "average"));
 }
 
 int source_tests(void)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cpeq.fixture import FORMAT, FORMAT_VERSION
 
-LOSS_KINDS = ("global", "share", "partial_sum", "local_mean")
+LOSS_KINDS = ("global", "share", "mean", "partial_sum", "local_mean")
 GRADIENT_KINDS = ("reduced", "partial", "mean")
 DECLARED_BY_RANKS = ("token_index", "loss_kind", "gradients", "compute_dtype")
 

@@ -26,8 +26,8 @@ def record(model, *, fixture, out, rank=0, size=1, layout="contiguous", exchange
     fixture        a Fixture, or the path of one
     out            a file ending in .h5, or a directory (rank-0003.h5 in it, or whole.h5 if size is 1)
     rank, size     of the context-parallel group; with size 1 the dump is of the whole step
-    loss           what is handed to .loss(): "global", "share" (the ranks' sum is the loss), "partial_sum"
-                   (it is the sum of token losses) or "local_mean"
+    loss           what is handed to .loss(): "global", "share" (the ranks' sum is the loss), "mean" (their mean is),
+                   "partial_sum" (it is the sum of token losses) or "local_mean"
     gradients      what parameters hold at the end: "reduced", "partial" (the ranks' sum is right) or "mean" (theirs is)
     grad_scale     stored gradient / true gradient, e.g. a loss scale
     rows           rows of the batch that this rank runs; all of them if absent

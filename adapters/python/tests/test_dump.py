@@ -51,6 +51,12 @@ class Writing(FolderTest):
         with self.assertRaisesRegex(ValueError, 'gradients: expected one of .*, found "summed"'):
             write_dump(self.path("x.h5"), **MINE, gradients="summed")
 
+    def test_all_kinds_of_loss_are_known(self):
+        for kind in ("global", "share", "mean", "partial_sum", "local_mean"):
+            write_dump(self.path("x.h5"), **MINE, loss_kind=kind)
+            with h5py.File(self.path("x.h5")) as file:
+                self.assertEqual(file.attrs["loss_kind"], kind)
+
     def test_rank_files_sort_by_rank(self):
         self.assertTrue(rank_path("d", 3).endswith("rank-0003.h5"))
 
