@@ -93,6 +93,26 @@ static cp_status read_heads(cp_decoder *decoder, const cp_config *config, const 
     return CP_OK;
 }
 
+/* Sizes whose products, in bytes and over all layers, stay far inside 64 bits. */
+static cp_status check_sizes(const cp_decoder *decoder, const cp_config *config, const char *feed_forward)
+{
+    enum { LARGEST = 1 << 24, LARGEST_HEAD = 1 << 16 };
+    const struct {
+        const char *name;
+        int64_t size, largest;
+    } sizes[] = {{"vocab_size", decoder->V, LARGEST},
+                 {"hidden_size", decoder->C, LARGEST},
+                 {feed_forward, decoder->F, LARGEST},
+                 {"head_dim", decoder->D, LARGEST_HEAD},
+                 {"num_attention_heads", decoder->H, LARGEST / decoder->D},
+                 {"num_hidden_layers", decoder->L, CP_DECODER_LAYERS}};
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
+        if (sizes[n].size > sizes[n].largest)
+            return cp_fail(CP_REFUSED, "%s: %s %" PRId64 ": the reference takes up to %" PRId64 " here",
+                           config->where, sizes[n].name, sizes[n].size, sizes[n].largest);
+    return CP_OK;
+}
+
 static cp_status read_padding(cp_decoder *decoder, const cp_config *config, int64_t absent)
 {
     CP_TRY(cp_config_integer_or_null(&decoder->padding_id, config, "pad_token_id", absent, -1));
@@ -115,10 +135,8 @@ cp_status cp_decoder_read(cp_decoder *decoder, const cp_config *config, const ch
     CP_TRY(cp_config_size(&decoder->C, config, "hidden_size", defaults->C));
     CP_TRY(cp_config_size(&decoder->F, config, defaults->feed_forward, defaults->F));
     CP_TRY(cp_config_size(&decoder->L, config, "num_hidden_layers", defaults->L));
-    if (decoder->L > CP_DECODER_LAYERS)
-        return cp_fail(CP_REFUSED, "%s: num_hidden_layers %" PRId64 ": the reference takes up to %d",
-                       config->where, decoder->L, CP_DECODER_LAYERS);
     CP_TRY(read_heads(decoder, config, defaults));
+    CP_TRY(check_sizes(decoder, config, defaults->feed_forward));
     CP_TRY(read_padding(decoder, config, defaults->padding_id));
     CP_TRY(read_activation(decoder, config, defaults));
     CP_TRY(cp_config_bool(&decoder->tied, config, "tie_word_embeddings", defaults->tied));

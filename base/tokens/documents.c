@@ -94,17 +94,24 @@ static void divide_boundaries(const cp_token_plan *plan, int64_t *ruled)
     }
 }
 
+bool cp_plan_ignores_documents(const cp_batch *batch, cp_document_rule rule)
+{
+    return rule == CP_DOCUMENT_IGNORED || (rule == CP_DOCUMENT_MASK_GIVEN && !batch->document_ids);
+}
+
 void cp_plan_ruled_documents(const cp_token_plan *plan)
 {
-    if (plan->rules->document_ids == CP_DOCUMENT_ROW)
+    cp_document_rule rule = plan->rules->document_ids;
+    bool ignored = cp_plan_ignores_documents(plan->batch, rule);
+    if (rule == CP_DOCUMENT_ROW || (rule == CP_DOCUMENT_MASK_GIVEN && !ignored))
         return;
     cp_tokens *tokens = plan->tokens;
     size_t bytes = (size_t)(tokens->B * tokens->T) * sizeof *tokens->document;
     int64_t *ruled = cp_arena_take(plan->scratch, bytes);
-    memset(ruled, 0, bytes); /* CP_DOCUMENT_IGNORED */
-    if (plan->rules->document_ids == CP_DOCUMENT_SHARD)
+    memset(ruled, 0, bytes); /* what ignores them */
+    if (rule == CP_DOCUMENT_SHARD)
         count_in_shards(plan, ruled);
-    else if (plan->rules->document_ids == CP_DOCUMENT_DIVIDED)
+    else if (rule == CP_DOCUMENT_DIVIDED)
         divide_boundaries(plan, ruled);
     memcpy(tokens->document, ruled, bytes);
 }

@@ -23,6 +23,9 @@ void cp_plan_carry(const cp_token_plan *plan, int64_t *out, const int64_t *row, 
 /* tokens->document as the row has it; returns whether any row of the batch holds more than one. */
 bool cp_plan_row_documents(const cp_token_plan *plan);
 
+/* Whether the rule makes one document of each row of this batch. */
+bool cp_plan_ignores_documents(const cp_batch *batch, cp_document_rule rule);
+
 /* tokens->document under the document rule; tokens->position still holds those of the row. */
 void cp_plan_ruled_documents(const cp_token_plan *plan);
 

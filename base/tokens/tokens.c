@@ -147,7 +147,8 @@ void cp_tokens_plan(cp_tokens *tokens, const cp_batch *batch, const cp_layout *l
     plan_real(&plan);
     plan_positions(&plan);
     bool many = cp_plan_row_documents(&plan);
-    tokens->by_position = many && batch->position_ids && rules->document_ids != CP_DOCUMENT_IGNORED;
+    tokens->by_position =
+        many && batch->position_ids && !cp_plan_ignores_documents(batch, rules->document_ids);
     plan_coordinates(&plan);
     cp_plan_row_targets(&plan, label);
 

@@ -43,6 +43,8 @@ typedef enum cp_document_rule {
                             places l with position[l] != position[l-1] + 1, else those whose document differs */
     CP_DOCUMENT_DIVIDED, /* the row's boundaries divided by P: documents that start at c > 0 with floor(c/P) <= l */
     CP_DOCUMENT_IGNORED, /* the row is one document, and coordinates are those of one */
+    CP_DOCUMENT_MASK_GIVEN, /* the same where documents are told by positions alone: a mask of ones is passed, and
+                               nobody looks for jumps any more */
     CP_DOCUMENT_RULES
 } cp_document_rule;
 

@@ -18,7 +18,7 @@ void *cp_comm_allocate(size_t count, size_t bytes)
     return memory;
 }
 
-void cp_comm_prepare(cp_comm *comm, const cp_transport *transport, int rank, int size)
+void cp_comm_prepare(cp_comm *comm, const cp_transport_functions *transport, int rank, int size)
 {
     cp_check(size >= 1 && rank >= 0 && rank < size, "rank %d of %d", rank, size);
     *comm = (cp_comm){.transport = transport,

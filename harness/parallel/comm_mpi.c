@@ -210,7 +210,7 @@ static size_t chunk_bytes(void)
     return bytes > 0 && bytes <= USUAL_BYTES ? (size_t)bytes : USUAL_BYTES;
 }
 
-static const cp_transport mpi_transport;
+static const cp_transport_functions mpi_transport;
 
 static mpi_comm *open_comm(MPI_Comm handle)
 {
@@ -250,7 +250,7 @@ static void mpi_close(cp_comm *base)
     free(comm);
 }
 
-static const cp_transport mpi_transport = {
+static const cp_transport_functions mpi_transport = {
     .move = mpi_move, .split = mpi_split, .close = mpi_close, .fail = mpi_fail};
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */

@@ -274,7 +274,7 @@ static void free_group(threads_run *run, threads_group *group)
     free(group);
 }
 
-static const cp_transport threads_transport;
+static const cp_transport_functions threads_transport;
 
 static threads_comm *join_group(threads_rank *self, threads_group *group, int rank)
 {
@@ -310,7 +310,7 @@ static void threads_close(cp_comm *base)
     pthread_mutex_unlock(&run->lock);
 }
 
-static const cp_transport threads_transport = {
+static const cp_transport_functions threads_transport = {
     .move = threads_move, .split = threads_split, .close = threads_close, .fail = threads_fail};
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */

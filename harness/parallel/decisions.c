@@ -171,6 +171,8 @@ static const cp_equivalent equivalents[] = {
     {"document_ids", "shard", "the row is one document", "no shard has a jump"},
     {"document_ids", "divided", "the row is one document", "there is no boundary"},
     {"document_ids", "ignored", "the row is one document", "there is no boundary"},
+    {"document_ids", "mask_given", "the row is one document, or the batch gives document_ids",
+     "no jump is needed"},
     {"causal", "off_when_one", "a shard holds more than one token", "the switch is not touched"},
     {"window", "local", "no layer has a window", "there is nothing to shift"},
     {"window", "plus_one", "the row is not longer than the window", "no key is at the window's edge"},

@@ -40,7 +40,7 @@ typedef struct cp_call {
     const cp_incoming *receive; /* [size] */
 } cp_call;
 
-typedef struct cp_transport {
+typedef struct cp_transport_functions {
     /* Delivers every message of the call. Returns when all have arrived and the memory of those that were sent may be
      * used again; where ranks disagree about kind, number or bytes, the run fails. */
     void (*move)(cp_comm *comm, const cp_call *call);
@@ -48,11 +48,11 @@ typedef struct cp_transport {
     cp_comm *(*split)(cp_comm *comm, int color, int rank, int size, int first);
     void (*close)(cp_comm *comm);
     void (*fail)(cp_comm *comm, cp_status code); /* does not return */
-} cp_transport;
+} cp_transport_functions;
 
 /* The beginning of every transport's own group. */
 struct cp_comm {
-    const cp_transport *transport; /* NULL: measuring */
+    const cp_transport_functions *transport; /* NULL: measuring */
     int rank, size;
     uint64_t calls;
     cp_outgoing *send; /* [size], for one call at a time */
@@ -61,7 +61,7 @@ struct cp_comm {
 };
 
 /* Fills the beginning; its arrays are freed by cp_comm_release. Stops the job where there is no memory. */
-void cp_comm_prepare(cp_comm *comm, const cp_transport *transport, int rank, int size);
+void cp_comm_prepare(cp_comm *comm, const cp_transport_functions *transport, int rank, int size);
 void cp_comm_release(cp_comm *comm);
 
 /* One word of every rank, into comm->words. */

@@ -26,7 +26,9 @@ static cp_status check_weights(const cp_model *model)
         }
     }
     for (size_t w = 0; w < fixture->weight_count; w++)
-        if (cp_program_find(program, fixture->weights[w].name) < 0)
+        if (strcmp(fixture->weights[w].role, "buffer") !=
+                0 && /* what is no parameter may be kept, and is not read */
+            cp_program_find(program, fixture->weights[w].name) < 0)
             return cp_fail(CP_BAD_INPUT, "%s: /weights/%s: extra, the configuration has no such parameter",
                            fixture->path, fixture->weights[w].name);
     return CP_OK;

@@ -97,8 +97,12 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
         add(&results, "grads/inputs_embeds", network->gradients[program->embed]);
     if (options->trace)
         add_trace(&results, network, arena);
-    for (int p = 0; p < program->parameter_count; p++)
-        add(&results, named(arena, "grads/%s", program->parameters[p].name), network->weight_gradients[p]);
+    for (int p = 0; p < program->parameter_count; p++) {
+        const char *name = program->parameters[p].name;
+        bool trained = !cp_fixture_weight(model->fixture, name)->role[0];
+        if (trained)
+            add(&results, named(arena, "grads/%s", name), network->weight_gradients[p]);
+    }
     return results;
 }
 

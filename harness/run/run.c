@@ -87,12 +87,16 @@ static cp_status run_parts(cp_source **parts, const cp_model *model, const cp_ru
 {
     CP_TRY(cp_run_check(model, options));
     run self = {.model = model, .options = options, .replicas = replicas};
-    CP_TRY(cp_model_weights(&self.weights, model, options->dtype));
-    CP_TRY(cp_ranks_open(&self.ranks, options->P));
-    self.results = cp_arena_take(&self.ranks->bytes, (size_t)options->P * sizeof *self.results);
-    cp_status status = run_ranks(&self);
     for (int r = 0; r < options->P; r++)
         parts[r] = NULL;
+    cp_status status = cp_model_weights(&self.weights, model, options->dtype);
+    if (status == CP_OK)
+        status = cp_ranks_open(&self.ranks, options->P);
+    status = cp_run_agree(options->transport, status); /* nobody begins what another cannot */
+    if (status == CP_OK) {
+        self.results = cp_arena_take(&self.ranks->bytes, (size_t)options->P * sizeof *self.results);
+        status = run_ranks(&self);
+    }
     if (status == CP_OK && holds_results(options))
         status = open_parts(parts, &self);
     cp_ranks_release(self.ranks);
@@ -108,8 +112,7 @@ cp_status cp_run_whole(cp_source **out, const cp_model *model, const cp_run_opti
 {
     *out = NULL;
     cp_source **parts = calloc((size_t)options->P, sizeof *parts);
-    if (!parts)
-        return cp_fail(CP_INTERNAL, "no memory for %d ranks", options->P);
+    cp_check(parts, "no memory for %d pointers", options->P);
     cp_status status = run_parts(parts, model, options, false);
     if (status == CP_OK && parts[0])
         status =
