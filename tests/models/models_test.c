@@ -35,7 +35,7 @@ static void examples_build(void **state)
         assert_int_equal(program->segment_count, program->L + 2);
         cp_program_close(program);
     }
-    assert_int_equal(families, 7);
+    assert_in_range(families, 7, 1000);
     assert_null(cp_models_example("gpt5"));
 }
 
