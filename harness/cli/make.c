@@ -166,7 +166,7 @@ static cp_status make(const cp_session *session, const cp_arguments *arguments, 
     CP_TRY(cp_operands_check(arguments, 1, 1, "one CONFIG"));
     if (path == NULL)
         return cp_fail(CP_BAD_USAGE, "expected -o FIXTURE");
-    CP_TRY(cp_target_check(path));
+    CP_TRY(cp_target_check(path, arguments->operands[0]));
     CP_TRY(cp_value_integer(&seed, arguments, "seed", 0, INT64_MAX));
     configuration->where = arguments->operands[0];
     CP_TRY(open_configuration(configuration, cp_given(arguments, "shrink")));

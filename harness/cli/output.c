@@ -43,8 +43,17 @@ cp_status cp_write_report(const char *path, const char *text)
     return status;
 }
 
-cp_status cp_target_check(const char *path)
+static bool same_file(const char *a, const char *b)
 {
+    struct stat about_a, about_b;
+    return stat(a, &about_a) == 0 && stat(b, &about_b) == 0 && about_a.st_dev == about_b.st_dev &&
+           about_a.st_ino == about_b.st_ino;
+}
+
+cp_status cp_target_check(const char *path, const char *input)
+{
+    if (same_file(path, input))
+        return cp_fail(CP_BAD_USAGE, "%s: is the input %s itself; choose another output", path, input);
     if (is_special(path))
         return cp_fail(CP_INTERNAL, "%s: cannot be written: it is not a regular file", path);
     char folder[CP_PATH_BYTES];

@@ -8,9 +8,9 @@
  * with a sentence when it cannot be written. */
 cp_status cp_write_report(const char *path, const char *text);
 
-/* Refuses a target of -o that is not a regular file or in a folder that does not exist, before anything is computed:
- * a file is written beside it and renamed, which would replace a device. */
-cp_status cp_target_check(const char *path);
+/* Refuses a target of -o that is not a regular file, in a folder that does not exist, or the very file `input` that the
+ * command reads, before anything is computed: a file is written beside it and renamed, which would replace it. */
+cp_status cp_target_check(const char *path, const char *input);
 
 /* Makes a folder, with those above it; one that exists is fine. */
 cp_status cp_make_folder(const char *path);

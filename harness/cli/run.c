@@ -65,7 +65,10 @@ static cp_status check_folder(const char *folder, int P)
         int rank = -1;
         if (entry->d_name[0] == '.' || length < 3 || strcmp(entry->d_name + length - 3, ".h5") != 0)
             continue;
-        if (sscanf(entry->d_name, "rank-%4d.h5", &rank) != 1 || rank < 0 || rank >= P)
+        char ours[32] = "";
+        if (sscanf(entry->d_name, "rank-%4d.h5", &rank) == 1 && rank >= 0 && rank < P)
+            snprintf(ours, sizeof ours, "rank-%04d.h5", rank);
+        if (strcmp(entry->d_name, ours) != 0)
             status = cp_fail(CP_BAD_USAGE, "%s: holds %s, which is of another run; choose another folder",
                              folder, entry->d_name);
     }
@@ -73,10 +76,10 @@ static cp_status check_folder(const char *folder, int P)
     return status;
 }
 
-static cp_status prepare_target(const char *path, bool per_rank, int P)
+static cp_status prepare_target(const char *path, const char *input, bool per_rank, int P)
 {
     if (!per_rank)
-        return cp_target_check(path);
+        return cp_target_check(path, input);
     CP_TRY(cp_make_folder(path));
     return check_folder(path, P);
 }
@@ -171,7 +174,7 @@ static cp_status run(const cp_session *session, const cp_arguments *arguments, c
     if (status == CP_OK)
         status = cp_run_check(model, options);
     if (status == CP_OK && session->process == 0)
-        status = prepare_target(path, per_rank, options->P);
+        status = prepare_target(path, arguments->operands[0], per_rank, options->P);
     status = cp_run_agree(options->transport, status);
     if (status == CP_OK)
         status = (per_rank ? run_parts : run_whole)(session, model, options, path);

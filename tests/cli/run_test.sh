@@ -16,6 +16,10 @@ expect 0 'in each of 2 files' cpeq run "$fixture" --cp 2 --exchange ulysses --la
     --transport threads --per-rank -o some/new/folder
 expect 0 'SAME' cpeq diff "$fixture" some/new/folder
 expect 0 'in each of 2 files' cpeq run "$fixture" --cp 2 --per-rank -o some/new/folder
+touch some/new/folder/rank-1.h5
+refuse 'some/new/folder: holds rank-1.h5, which is of another run' cpeq run "$fixture" --per-rank --cp 2 \
+    -o some/new/folder
+rm some/new/folder/rank-1.h5
 refuse 'some/new/folder: holds rank-0001.h5, which is of another run' cpeq run "$fixture" --per-rank \
     -o some/new/folder
 expect 0 'float32' cpeq run "$fixture" --cp 2 --dtype float32 -o narrow.h5 -v

@@ -37,6 +37,10 @@ refuse "--fault" run --fault window
 refuse 'label_shift' run --fault no_such_decision=1
 refuse 'rolled' run --fault label_shift=sideways
 check 'nothing written' no_such_file x.h5 y.h5
+cp "$fixture" own.h5
+ln own.h5 other-name.h5
+refuse 'other-name.h5: is the input own.h5 itself; choose another output' cpeq run own.h5 -o other-name.h5
+check 'the input is whole' cmp own.h5 "$fixture"
 
 verify() { cpeq verify "$fixture" "$@"; }
 refuse "--cp: '1,,2' is not a list of at most 64 whole numbers from 1 to 1024" verify --cp 1,,2
