@@ -91,6 +91,7 @@ static cp_status open_configuration(model_text *configuration, bool shrink)
         configuration->text = small;
     }
     cp_json *json = NULL;
+    cp_check(configuration->text != NULL, "no text of %s", configuration->where);
     CP_TRY(cp_json_parse(&json, configuration->text, strlen(configuration->text), configuration->where));
     cp_status status = cp_models_build(&configuration->program, json, configuration->where);
     cp_json_close(json);

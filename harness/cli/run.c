@@ -53,6 +53,18 @@ static void rank_path(char path[CP_PATH_BYTES], const char *folder, int rank)
     snprintf(path, CP_PATH_BYTES, "%s/rank-%04d.h5", folder, rank);
 }
 
+/* Whether it is the name that a run on P ranks gives to one of its files. */
+static bool is_ours(const char *name, int P)
+{
+    for (int rank = 0; rank < P; rank++) {
+        char ours[32];
+        snprintf(ours, sizeof ours, "rank-%04d.h5", rank);
+        if (strcmp(name, ours) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* A folder means all its *.h5: those of another run would be read with ours. */
 static cp_status check_folder(const char *folder, int P)
 {
@@ -62,13 +74,10 @@ static cp_status check_folder(const char *folder, int P)
     cp_status status = CP_OK;
     for (struct dirent *entry; status == CP_OK && (entry = readdir(entries)) != NULL;) {
         size_t length = strlen(entry->d_name);
-        int rank = -1;
         if (entry->d_name[0] == '.' || length < 3 || strcmp(entry->d_name + length - 3, ".h5") != 0)
             continue;
         char ours[32] = "";
-        if (sscanf(entry->d_name, "rank-%4d.h5", &rank) == 1 && rank >= 0 && rank < P)
-            snprintf(ours, sizeof ours, "rank-%04d.h5", rank);
-        if (strcmp(entry->d_name, ours) != 0)
+        if (!is_ours(entry->d_name, P))
             status = cp_fail(CP_BAD_USAGE, "%s: holds %s, which is of another run; choose another folder",
                              folder, entry->d_name);
     }
