@@ -76,7 +76,6 @@ static cp_status check_folder(const char *folder, int P)
         size_t length = strlen(entry->d_name);
         if (entry->d_name[0] == '.' || length < 3 || strcmp(entry->d_name + length - 3, ".h5") != 0)
             continue;
-        char ours[32] = "";
         if (!is_ours(entry->d_name, P))
             status = cp_fail(CP_BAD_USAGE, "%s: holds %s, which is of another run; choose another folder",
                              folder, entry->d_name);
