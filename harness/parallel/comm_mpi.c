@@ -306,15 +306,21 @@ int cp_mpi_size(void)
     return size;
 }
 
-/* Everybody, those that have nothing to do included: they wait without using a core, and without an end, since they
- * cannot know how long the others work. */
-static void wait_for_world(void)
+/* Everybody, those that have nothing to do included. A process without an end (`bounded` false) is one that cannot know
+ * how long the others work. */
+static void meet_world(bool bounded)
 {
     MPI_Request request;
+    double begin = MPI_Wtime(), timeout = cp_comm_timeout();
     int done = 0;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
     for (int polls = 0; !done; polls += polls < 1 << 20) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (!done && bounded && MPI_Wtime() - begin > timeout) {
+            cp_fail(CP_INTERNAL, "cpeq: rank %d: has waited %g s for the other processes of this launch",
+                    cp_mpi_rank(), timeout);
+            end_job(cp_error(), cp_exit_status(CP_INTERNAL));
+        }
         if (!done)
             pause_after(polls);
     }
@@ -328,6 +334,7 @@ cp_status cp_mpi_run(int size, cp_rank_body *body, void *context)
                        cp_mpi_size());
     bool works = cp_mpi_rank() < size;
     MPI_Comm handle;
+    meet_world(true); /* the split below waits without an end */
     MPI_Comm_split(MPI_COMM_WORLD, works ? 0 : MPI_UNDEFINED, cp_mpi_rank(), &handle);
     if (works) {
         mpi_comm *comm = open_comm(handle);
@@ -335,6 +342,6 @@ cp_status cp_mpi_run(int size, cp_rank_body *body, void *context)
         cp_comm_end(&comm->base);
         cp_comm_close(&comm->base);
     }
-    wait_for_world();
+    meet_world(works);
     return CP_OK;
 }

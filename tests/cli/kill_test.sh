@@ -37,8 +37,8 @@ ended() {
     done
 }
 
-start() {
-    mpirun -n 4 "$program" run big.h5 --cp 4 -o "$1" >"$work/.out" 2>"$work/.err" </dev/null &
+start() { # COMMAND...: on four ranks, in the background
+    mpirun -n 4 "$program" "$@" >"$work/.out" 2>"$work/.err" </dev/null &
     launcher=$!
     for _ in $(seq 200); do
         mapfile -t ranks < <(ranks_of $launcher)
@@ -62,7 +62,7 @@ end_all() { kill -KILL "$launcher" "${ranks[@]}" 2>/dev/null; }
 met=0
 for tenths in 0 1 2 3 4 5 6 7; do
     target=killed$tenths.h5
-    if ! start "$target"; then
+    if ! start run big.h5 --cp 4 -o "$target"; then
         fail "four ranks did not start"
         continue
     fi
@@ -86,18 +86,23 @@ for tenths in 0 1 2 3 4 5 6 7; do
 done
 check "kills that ended a run: $met, at least 4" [ $met -ge 4 ]
 
-# A rank that stops answering, half way: until it has joined the others only the launcher could know.
+# A rank that stops answering, half way through many runs: until it has joined the others only the launcher could know.
+mkdir many
+for copy in $(seq 12); do cp big.h5 many/$copy.h5; done
+begin=$(milliseconds)
+expect 0 '12 same' mpirun -n 4 "$program" verify many --cp 4
+whole=$(($(milliseconds) - begin))
 export CPEQ_TIMEOUT=2
-if start hung.h5; then
+if start verify many --cp 4 --junit hung.xml; then
     sleep_tenths 5
     kill -STOP "${ranks[2]}"
     check 'the others give up within 10 s' ended $launcher 10
     alive $launcher && end_all
     wait $launcher
     check 'the status says so' [ $? -ne 0 ]
-    check 'a message' [ -s "$work/.err" ]
+    check 'a message' grep -q 'has waited 2 s ' "$work/.err"
     check 'no rank is left' none_alive "${ranks[@]}"
-    check 'nothing is written' no_such_file hung.h5
+    check 'nothing is written' no_such_file hung.xml
 else
     fail 'four ranks did not start'
 fi
