@@ -5,8 +5,9 @@
  *                                step by plan, peak bytes of the process */
 #include "base/rng.h"
 #include "harness/run/make.h"
-#include "harness/run/run.h"
+#include "harness/run/rank.h"
 
+#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,32 +36,19 @@ static int complain(void)
 
 /* ---- matrix products ---------------------------------------------------------------------------------------------- */
 
-/* BLAS as Fortran has it; cblas.h stands behind the reference's own products. */
-void sgemm_(const char *transpose_a, const char *transpose_b, const int *m, const int *n, const int *k,
-            const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
-            const float *beta, float *c, const int *ldc);
-void dgemm_(const char *transpose_a, const char *transpose_b, const int *m, const int *n, const int *k,
-            const double *alpha, const double *a, const int *lda, const double *b, const int *ldb,
-            const double *beta, double *c, const int *ldc);
-void openblas_set_num_threads(int threads);
-
 enum { N = 2048 };
 
 static double gflops_single(const float *a, const float *b, float *c)
 {
-    const int n = N;
-    const float one = 1, zero = 0;
     double begin = now();
-    sgemm_("T", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, N, N, 1, a, N, b, N, 0, c, N);
     return 2e-9 * N * N * N / (now() - begin);
 }
 
 static double gflops_double(const double *a, const double *b, double *c)
 {
-    const int n = N;
-    const double one = 1, zero = 0;
     double begin = now();
-    dgemm_("T", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, c, &n);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, N, N, 1, a, N, b, N, 0, c, N);
     return 2e-9 * N * N * N / (now() - begin);
 }
 
@@ -103,19 +91,42 @@ static double operations(const cp_program *program, int64_t T)
     return 6 * parameters * (double)T + 6 * (double)program->L * (double)T * (double)T * (double)program->C;
 }
 
-/* The best of several runs, after one that only warms up. */
+typedef struct timing {
+    const cp_model *model;
+    const cp_run_options *options;
+    const cp_tensor *weights;
+    cp_rank *ranks; /* [P] */
+    double seconds; /* the best of several steps in the same memory, after one that only warms up */
+} timing;
+
+static void time_steps(cp_comm *comm, void *context)
+{
+    timing *self = context;
+    cp_rank *rank = &self->ranks[cp_comm_rank(comm)];
+    cp_rank_open(rank, self->model, self->options, comm);
+    for (int r = 0; r <= REPEATS; r++) {
+        cp_comm_barrier(comm);
+        double begin = now();
+        cp_rank_step(rank, self->model, self->options, self->weights, comm);
+        cp_comm_barrier(comm);
+        double taken = now() - begin;
+        if (cp_comm_rank(comm) == 0 && (r == 1 || (r > 1 && taken < self->seconds)))
+            self->seconds = taken;
+    }
+}
+
 static cp_status time_step(double *seconds, const cp_model *model, const cp_run_options *options)
 {
-    for (int r = 0; r <= REPEATS; r++) {
-        cp_source *source = NULL;
-        double begin = now();
-        CP_TRY(cp_run_whole(&source, model, options));
-        double taken = now() - begin;
-        cp_source_close(source);
-        if (r == 1 || (r > 1 && taken < *seconds))
-            *seconds = taken;
-    }
-    return CP_OK;
+    timing self = {.model = model, .options = options};
+    CP_TRY(cp_model_weights(&self.weights, model, options->dtype));
+    self.ranks = calloc((size_t)options->P, sizeof *self.ranks);
+    cp_check(self.ranks != NULL, "out of memory");
+    cp_status status = cp_threads_run(options->P, time_steps, &self);
+    for (int r = 0; r < options->P; r++)
+        cp_rank_close(&self.ranks[r]);
+    free(self.ranks);
+    *seconds = self.seconds;
+    return status;
 }
 
 static cp_status bench_model(const cp_fixture *fixture, int P)
@@ -139,11 +150,6 @@ static cp_status bench_model(const cp_fixture *fixture, int P)
     return status;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const cp_weight *)a)->name, ((const cp_weight *)b)->name);
-}
-
 static int bench_step(int64_t T, int P)
 {
     cp_json *json = NULL;
@@ -152,7 +158,6 @@ static int bench_step(int64_t T, int P)
     if (cp_json_parse(&json, config, strlen(config), "config") != CP_OK ||
         cp_make_weights(&weights, &count, config, "config", 0) != CP_OK)
         return complain();
-    qsort(weights, count, sizeof *weights, by_name);
     int64_t *ids = malloc((size_t)T * sizeof *ids);
     cp_check(ids != NULL, "out of memory");
     cp_rng rng = cp_rng_named(0, "input_ids");
