@@ -2,6 +2,7 @@
 
 #include "harness/files/header.h"
 #include "harness/files/prefixes.h"
+#include "harness/files/ran.h"
 #include "harness/files/results.h"
 
 #include <inttypes.h>
@@ -311,6 +312,7 @@ static cp_status read_dump(dump *d, const char *path)
     CP_TRY(check_slices(d));
     CP_TRY(read_indices(d, &said));
     CP_TRY(cp_prefixes_drop(&d->results, &d->pool, &said.grad_absent));
+    CP_TRY(cp_ran_collect(&d->results, &d->pool));
     guess_dtype(d, &said);
     source->declaration = said;
     return CP_OK;

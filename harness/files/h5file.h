@@ -47,6 +47,9 @@ cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array);
 /* `count` elements from the `first` on, in row-major order, as stored but in the machine's byte order. */
 cp_status cp_h5_read(cp_h5 *file, const char *path, int64_t first, int64_t count, void *out);
 
+/* Whether a dataset holds strings. */
+cp_status cp_h5_is_text(cp_h5 *file, const char *path, bool *text);
+
 /* A dataset that is one string. `length` counts bytes without the terminating zero. */
 cp_status cp_h5_read_text(cp_h5 *file, cp_pool *pool, const char *path, const char **text, size_t *length);
 

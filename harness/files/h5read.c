@@ -311,6 +311,17 @@ static cp_status read_strings(cp_h5 *file, cp_pool *pool, cp_h5_id object, const
     return status;
 }
 
+cp_status cp_h5_is_text(cp_h5 *file, const char *path, bool *text)
+{
+    cp_h5_id dataset;
+    cp_h5_facts facts;
+    cp_h5_array array;
+    CP_TRY(open_dataset(file, path, &dataset, &facts, &array));
+    *text = facts.class == CP_H5_TEXT;
+    cp_h5lib_release(dataset);
+    return CP_OK;
+}
+
 cp_status cp_h5_read_text(cp_h5 *file, cp_pool *pool, const char *path, const char **text, size_t *length)
 {
     cp_h5_id dataset;

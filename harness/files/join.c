@@ -315,6 +315,16 @@ void cp_join_divide(cp_source *source, double count)
     ((joined *)source->state)->divisor = count;
 }
 
+size_t cp_join_parts(const cp_source *source, cp_source *const **parts, const cp_place **places)
+{
+    if (source->read != read_joined)
+        return 0;
+    const joined *j = source->state;
+    *parts = j->parts;
+    *places = j->places;
+    return j->count;
+}
+
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
 
 static cp_status compare_replica(const joined *j, size_t tensor, size_t part, double *difference)

@@ -1,7 +1,5 @@
 #include "harness/files/prefixes.h"
 
-#include "harness/files/text.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +37,12 @@ static void strip(char out[CP_NAME_BYTES], const char *name, bool dropped[PREFIX
         *end++ = *name++;
     }
     *end = '\0';
+}
+
+void cp_prefixes_bare(char bare[CP_NAME_BYTES], const char *name)
+{
+    bool dropped[PREFIXES];
+    strip(bare, name, dropped);
 }
 
 static int compare_texts(const void *a, const void *b)

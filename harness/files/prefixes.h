@@ -3,9 +3,13 @@
 #define CPEQ_HARNESS_FILES_PREFIXES_H
 
 #include "harness/files/results.h"
+#include "harness/files/text.h"
 
 /* Drops the known prefixes from the gradients' names and from `absent` (a list, replaced), and says so in the notes;
  * where two names would become one, nothing is dropped and the notes say that. Sorts the results again. */
 cp_status cp_prefixes_drop(cp_results *results, cp_pool *pool, const char **absent);
+
+/* A name without them. */
+void cp_prefixes_bare(char bare[CP_NAME_BYTES], const char *name);
 
 #endif

@@ -10,7 +10,8 @@ typedef struct cp_results {
     cp_h5 *file; /* borrowed */
     bool finite; /* a value that is not finite is bad input */
     cp_source_tensor *tensors;
-    const char **paths; /* of each tensor in the file */
+    const char **paths;     /* of each tensor in the file */
+    const char **ran_paths; /* of each member of /ran */
 } cp_results;
 
 /* Lists the results under `root` ("" or "/expected"), all but the datasets named in the list `apart`. Everything is

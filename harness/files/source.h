@@ -58,6 +58,12 @@ typedef struct cp_source_tensor {
     int64_t extent[CP_MAX_DIMS];
 } cp_source_tensor;
 
+/* What one dump file says was run: an input as it reached the model, or a weight after loading. */
+typedef struct cp_ran {
+    cp_source_tensor tensor; /* "position_ids", "weights/<parameter>"; dtype and extents of an array alone */
+    const char *digest;      /* 64 hexadecimal digits; NULL: an array */
+} cp_ran;
+
 typedef struct cp_source cp_source;
 struct cp_source {
     const char *label; /* what sentences call it: a path, or "run" */
@@ -69,6 +75,11 @@ struct cp_source {
     /* `count` elements of a tensor from the `first` on, in global row-major order, as double. */
     cp_status (*read)(const cp_source *source, size_t tensor, int64_t first, int64_t count, double *out);
     void (*close)(cp_source *source); /* frees it; NULL for a source on the stack */
+
+    /* Of one dump file, which reads arrays as `read` does. A joined source has only its parts'. */
+    size_t ran_count;
+    const cp_ran *ran;
+    cp_status (*read_ran)(const cp_source *source, size_t item, int64_t first, int64_t count, double *out);
     void *state;
 };
 
@@ -108,6 +119,16 @@ cp_status cp_source_join(cp_source **out, cp_source **parts, size_t count, int64
  * batch that they ran. Without this call it is the sum of the ranks' loss_count. Reading "loss" is CP_INCOMPARABLE where
  * neither is above 0. */
 void cp_join_divide(cp_source *joined, double count);
+
+/* Where a global token lies. */
+typedef struct cp_place {
+    int32_t part;
+    int64_t row; /* b · S + s in that part */
+} cp_place;
+
+/* The parts of a joined source, by rank, and the places of all tokens [B,T] in them (NULL: one whole part, in order). 0
+ * for any other source. */
+size_t cp_join_parts(const cp_source *source, cp_source *const **parts, const cp_place **places);
 
 /* Largest relative Frobenius difference between the ranks' replicas of a reduced gradient or of a global loss (infinite
  * where one of them is not finite); 0 for anything else. */

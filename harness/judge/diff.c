@@ -3,6 +3,7 @@
 #include "harness/judge/measure.h"
 #include "harness/judge/names.h"
 #include "harness/judge/next.h"
+#include "harness/judge/ran.h"
 #include "harness/judge/runs.h"
 #include "harness/judge/sentences.h"
 
@@ -365,8 +366,10 @@ static cp_status judge_tensors(judgement *j)
 static cp_status judge_all(judgement *j, const cp_diff_options *options)
 {
     j->limits = cp_runs_limits(j->result, &j->sides, options);
-    if (cp_runs_check(j->result, &j->sides))
+    if (cp_runs_check(j->result, &j->sides)) {
+        CP_TRY(cp_ran_judge(j->result, &j->sides, &j->measure.places));
         CP_TRY(judge_tensors(j));
+    }
     sort_by_execution(j->result, j->sides.fixture ? j->sides.fixture->order : "");
     set_verdict(j->result);
     find_worst(j->result);

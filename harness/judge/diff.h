@@ -17,6 +17,9 @@ typedef struct cp_diff_options {
  * everything that is wrong with the actual side is in the result. Close with cp_result_close;
  * after a failing status there is nothing to close.
  *
+ * What was run (/ran of joined dumps) is compared first, whatever `only` says: with the fixture, or without one where
+ * both sides tell.
+ *
  * Where both sides are dumps the narrower dtype of both is judged. A gradient may stand under any of its tied names;
  * where a dump has several, each is judged. Traces and token losses are judged where both sides have them (a note says
  * where not); loss, logits and gradients must be there unless `only` says otherwise. */

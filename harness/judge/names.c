@@ -9,6 +9,7 @@ const char CP_INPUTS_EMBEDS[] = "grads/inputs_embeds";
 static const char GRADS[] = "grads/";
 static const char TRACE[] = "trace/";
 static const char TRACE_GRADS[] = "trace/grad.";
+static const char RAN_PREFIX[] = "ran/";
 
 static bool begins(const char *name, const char *prefix)
 {
@@ -91,13 +92,15 @@ const cp_weight *cp_name_weight(const cp_fixture *fixture, const char *parameter
 
 /* ---- order of execution ---- */
 
-enum { FORWARD_TRACE, LOGITS, TOKEN_LOSS, LOSS, BACKWARD_TRACE, GRADIENTS };
+enum { RAN, FORWARD_TRACE, LOGITS, TOKEN_LOSS, LOSS, BACKWARD_TRACE, GRADIENTS };
 enum { INPUT, EMBEDDING, LAYERS, FINAL_NORM, OTHER, HEAD };
 
 static int group_of(const char *name)
 {
     cp_tensor_kind kind = CP_TENSOR_TRACE;
     cp_name_kind(&kind, name);
+    if (begins(name, RAN_PREFIX))
+        return RAN;
     switch (kind) {
     case CP_TENSOR_LOGITS: return LOGITS;
     case CP_TENSOR_TOKEN_LOSS: return TOKEN_LOSS;

@@ -23,7 +23,7 @@ bool cp_name_listed(const char *list, const char *entry);
 /* The weight of this name or of a name tied to it; NULL: none. */
 const cp_weight *cp_name_weight(const cp_fixture *fixture, const char *parameter);
 
-/* Sorts keys: trace (forward), logits, token losses, loss, gradients of the trace (backward), gradients of parameters.
+/* Sorts keys: what was run, trace (forward), logits, token losses, loss, gradients of the trace (backward), gradients of parameters.
  * Gradients stand as `order` has them (with or without "grads/"), then, or where it is "": input embeddings, embedding,
  * layers by number, final norm, head; inside a layer by name. */
 typedef struct cp_name_key {

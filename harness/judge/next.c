@@ -263,7 +263,12 @@ static void say_gradients(char *out, size_t room, const cp_result *result)
 static void say_hint(char *out, size_t room, const cp_result *result, const cp_tensor_result *first,
                      const cp_declaration *actual)
 {
-    if (first->nonfinite_actual > 0)
+    if (first->kind == CP_TENSOR_RAN)
+        snprintf(out, room,
+                 "another step was run than the expected one: make %s the same before you look at anything "
+                 "else",
+                 strcmp(first->name, "ran/weights") == 0 ? "weights" : "inputs");
+    else if (first->nonfinite_actual > 0)
         snprintf(out, room, "look for a row that sees nothing, or a division by a count of zero");
     else if (say_factor(out, room, result, actual))
         return;

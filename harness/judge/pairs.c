@@ -241,7 +241,8 @@ static void pair_all(pairing *p)
     }
 }
 
-static const char *const KINDS[CP_TENSOR_KINDS] = {"loss", "token losses", "logits", "gradients", "traces"};
+static const char *const KINDS[CP_TENSOR_KINDS] = {"loss",      "token losses", "logits",
+                                                   "gradients", "traces",       "what was run"};
 
 /* A step is its loss, its logits and its gradients: a side that lacks all of a kind is judged only on demand. */
 static void require_kinds(pairing *p)

@@ -61,7 +61,7 @@ const char *cp_limit_rule_name(cp_limit_rule rule)
 
 const char *cp_tensor_kind_name(cp_tensor_kind kind)
 {
-    static const char *const names[] = {"loss", "token loss", "logits", "gradient", "trace"};
+    static const char *const names[] = {"loss", "token loss", "logits", "gradient", "trace", "what was run"};
     return names[kind];
 }
 

@@ -3,6 +3,7 @@
 #define CPEQ_TESTS_FILES_GROUPS_H
 
 int divisor_tests(void);
+int ran_tests(void);
 int text_tests(void);
 int source_tests(void);
 int join_tests(void);

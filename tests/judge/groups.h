@@ -7,6 +7,8 @@ int joined_tests(void);
 int limits_tests(void);
 int names_tests(void);
 int next_tests(void);
+int ran_digests_tests(void);
+int ran_tests(void);
 int structure_tests(void);
 int trials_tests(void);
 int values_tests(void);

@@ -16,7 +16,7 @@ from cpeq.float64 import NarrowWatch
 
 WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 ADAPTER_PREFIX = "base_model.model."
-WATCHED_INPUTS = ("input_ids", "inputs_embeds", "position_ids", "labels", "shift_labels", "attention_mask")
+WATCHED_INPUTS = ("input_ids", "inputs_embeds", "position_ids", "labels", "shift_labels")
 
 
 def record(model, *, fixture, out, rank=0, size=1, layout="contiguous", exchange=None, loss="global",
@@ -109,12 +109,17 @@ class Recorder:
             self._write()
 
     def _note_inputs(self, module, args, kwargs):
-        """Keep the inputs of the first forward; those of several micro-batches have no one place in a dump."""
+        """Keep the inputs of the first forward that stand token by token as token_index does; those of several
+        micro-batches, or of a batch that the model itself cuts, have no place in a dump."""
         self._forwards += 1
         given = {**dict(zip(inspect.signature(module.forward).parameters, args)), **kwargs}
         if self._forwards == 1:
             self._inputs = {name: _array(given[name]) for name in WATCHED_INPUTS
-                            if isinstance(given.get(name), torch.Tensor)}
+                            if isinstance(given.get(name), torch.Tensor) and self._is_local(given[name])}
+
+    def _is_local(self, value):
+        rows, length = len(self._local.batch_index), len(self._local.token_index)
+        return value.ndim >= 2 and value.shape[0] in (1, rows) and value.shape[1] == length
 
     def _put(self, name, value, ndim):
         expected = [len(self._local.batch_index), len(self._local.token_index)]

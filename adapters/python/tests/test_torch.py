@@ -180,6 +180,24 @@ class Recording(FolderTest):
             self.assertEqual(set(file["ran/weights"]), set(fixture.weights))
             self.assertEqual(file["loss"][()], 0.0)
 
+    def test_inputs_of_another_cut_are_not_told(self):
+        fixture = golden("llama/full5")
+        model = cpeq.transformers.load(fixture)
+        with cpeq.record(model, fixture=fixture, out=self.path("rank.h5"), size=2, loss="share",
+                         gradients="partial") as r:
+            b = r.batch()
+            model(input_ids=cpeq.transformers.inputs(fixture)["input_ids"], position_ids=torch.arange(5)[None])
+            r.loss(0.0)
+        with h5py.File(self.path("rank.h5")) as file:
+            self.assertEqual(set(file["ran"]), {"weights"})
+        with cpeq.record(model, fixture=fixture, out=self.path("rank.h5"), size=2, loss="share",
+                         gradients="partial") as r:
+            model(input_ids=b.input_ids, position_ids=b.position_ids[:1])
+            r.loss(0.0)
+        with h5py.File(self.path("rank.h5")) as file:
+            self.assertEqual(set(file["ran"]), {"input_ids", "position_ids", "weights"})
+            self.assertEqual(file["ran/position_ids"].shape, (1, 3))
+
     def test_float32_inside_a_float64_run_is_declared(self):
         fixture = golden("llama/full5")
         model = cpeq.transformers.load(fixture)
