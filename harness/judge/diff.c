@@ -207,14 +207,15 @@ static void say_not_zero(cp_tensor_result *tensor, const cp_statistics *s)
            s->first_violation.expected != 0 ? ", and it is not on the expected side either" : "");
 }
 
-/* How far apart the ranks' own copies are: judged like any other error. */
+/* The first rank's copy was judged; any other is at most this much farther from the truth. */
 static cp_status judge_replicas(const judgement *j, cp_tensor_result *tensor, const cp_pair *pair)
 {
     double difference = 0;
     if (pair->actual >= 0)
         CP_TRY(cp_join_replicas(j->sides.actual, (size_t)pair->actual, &difference));
     tensor->replica_difference = difference;
-    bool within = difference * tensor->actual_norm <= tensor->norm_limit;
+    bool within =
+        difference == 0 || tensor->error_norm + difference * tensor->actual_norm <= tensor->norm_limit;
     if (!within && tensor->verdict == CP_SAME)
         decide(tensor, CP_DIFFERENT,
                "the ranks' own copies differ by %.1e of the norm: one of them at least is wrong", difference);

@@ -218,6 +218,17 @@ static void pair_actual(pairing *p, int64_t actual, cp_tensor_kind kind)
         add_extra(p, tensor->name, tensor);
 }
 
+/* A result of no kind that is judged: the auxiliary part of a loss is in the loss, anything else is extra. */
+static void pair_unknown(pairing *p, const cp_source_tensor *tensor)
+{
+    if (!selected(p->sides, tensor->name))
+        return;
+    if (cp_source_find(p->sides->expected, tensor->name) >= 0)
+        cp_result_note(p->result, "%s is not judged by itself: the loss holds it", tensor->name);
+    else
+        add_extra(p, tensor->name, tensor);
+}
+
 /* ---- the whole ---- */
 
 static void pair_all(pairing *p)
@@ -236,7 +247,9 @@ static void pair_all(pairing *p)
     }
     for (size_t i = 0; i < sides->actual->count; i++) {
         const char *name = sides->actual->tensors[i].name;
-        if (cp_name_kind(&kind, name) && selected(sides, name) && has_kind(sides->expected, kind))
+        if (!cp_name_kind(&kind, name))
+            pair_unknown(p, &sides->actual->tensors[i]);
+        else if (selected(sides, name) && has_kind(sides->expected, kind))
             pair_actual(p, (int64_t)i, kind);
     }
 }
