@@ -3,9 +3,29 @@
 #include "models/models.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static cp_status check_finite(const char *path, const cp_weight *weight)
+{
+    enum { BLOCK = 4096 };
+    double block[BLOCK];
+    int64_t count = cp_tensor_count(weight->tensor);
+    size_t bytes = cp_dtype_bytes(weight->tensor.dtype);
+    for (int64_t begin = 0; begin < count; begin += BLOCK) {
+        size_t n = (size_t)(count - begin < BLOCK ? count - begin : BLOCK);
+        cp_dtype_to_double(block, (const char *)weight->tensor.data + (size_t)begin * bytes,
+                           weight->tensor.dtype, n);
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite(block[i]))
+                return cp_fail(CP_BAD_INPUT,
+                               "%s: /weights/%s: element %" PRId64 " is %g, expected finite numbers", path,
+                               weight->name, begin + (int64_t)i, block[i]);
+    }
+    return CP_OK;
+}
 
 static cp_status check_weights(const cp_model *model)
 {
@@ -24,6 +44,7 @@ static cp_status check_weights(const cp_model *model)
                            cp_shape_text(found, weight->tensor.dims, weight->tensor.extent),
                            cp_shape_text(expected, parameter->dims, parameter->extent));
         }
+        CP_TRY(check_finite(fixture->path, weight));
     }
     for (size_t w = 0; w < fixture->weight_count; w++)
         if (strcmp(fixture->weights[w].role, "buffer") !=
