@@ -241,7 +241,8 @@ static cp_comm *mpi_split(cp_comm *base, int color, int rank, int size, int firs
 static void mpi_close(cp_comm *base)
 {
     mpi_comm *comm = (mpi_comm *)base;
-    MPI_Comm_free(&comm->handle);
+    if (comm->handle != MPI_COMM_WORLD)
+        MPI_Comm_free(&comm->handle);
     free(comm->requests);
     free(comm->peers);
     free(comm->sent);
@@ -333,9 +334,11 @@ cp_status cp_mpi_run(int size, cp_rank_body *body, void *context)
         return cp_fail(CP_BAD_USAGE, "%d ranks are wanted, but only %d processes were launched", size,
                        cp_mpi_size());
     bool works = cp_mpi_rank() < size;
-    MPI_Comm handle;
-    meet_world(true); /* the split below waits without an end */
-    MPI_Comm_split(MPI_COMM_WORLD, works ? 0 : MPI_UNDEFINED, cp_mpi_rank(), &handle);
+    MPI_Comm handle = MPI_COMM_WORLD;
+    if (size < cp_mpi_size()) {
+        meet_world(true); /* a split waits without an end */
+        MPI_Comm_split(MPI_COMM_WORLD, works ? 0 : MPI_UNDEFINED, cp_mpi_rank(), &handle);
+    }
     if (works) {
         mpi_comm *comm = open_comm(handle);
         body(&comm->base, context);
