@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A weight without data is a shape: memory is planned with it. */
 static cp_status check_finite(const char *path, const cp_weight *weight)
 {
     enum { BLOCK = 4096 };
     double block[BLOCK];
-    int64_t count = cp_tensor_count(weight->tensor);
+    int64_t count = weight->tensor.data ? cp_tensor_count(weight->tensor) : 0;
     size_t bytes = cp_dtype_bytes(weight->tensor.dtype);
     for (int64_t begin = 0; begin < count; begin += BLOCK) {
         size_t n = (size_t)(count - begin < BLOCK ? count - begin : BLOCK);
