@@ -12,10 +12,10 @@
 typedef enum cp_status {
     CP_OK = 0,
     CP_INCOMPARABLE, /* something is missing, empty or of another shape: nothing can be said (exit 2) */
-    CP_REFUSED,      /* a combination that cannot mean anything, or that is not known (exit 3; verify lists it) */
-    CP_BAD_USAGE,    /* the command line (exit 3) */
-    CP_BAD_INPUT,    /* a file or what is in it (exit 3) */
-    CP_INTERNAL      /* memory, disk, a lost rank (exit 4) */
+    CP_REFUSED, /* a combination that cannot mean anything, or that is not known (exit 3; verify lists it) */
+    CP_BAD_USAGE, /* the command line (exit 3) */
+    CP_BAD_INPUT, /* a file or what is in it (exit 3) */
+    CP_INTERNAL   /* memory, disk, a lost rank (exit 4) */
 } cp_status;
 
 /* Records one sentence ("file: object: what was found, what was expected") for this thread and returns `code`.

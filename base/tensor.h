@@ -32,10 +32,12 @@ cp_tensor cp_tensor_view(void *data, cp_dtype dtype, int dims, const int64_t ext
 /* A contiguous tensor in an arena; no data when the arena measures. Not initialised. */
 cp_tensor cp_tensor_take(cp_arena *arena, cp_dtype dtype, int dims, const int64_t extent[]);
 
-#define CP_EXTENTS(...)                      ((const int64_t[]){__VA_ARGS__})
-#define CP_EXTENT_COUNT(...)                 ((int)(sizeof(CP_EXTENTS(__VA_ARGS__)) / sizeof(int64_t)))
-#define CP_TAKE(arena, dtype, ...)           cp_tensor_take(arena, dtype, CP_EXTENT_COUNT(__VA_ARGS__), CP_EXTENTS(__VA_ARGS__))
-#define CP_VIEW(data, dtype, ...)            cp_tensor_view(data, dtype, CP_EXTENT_COUNT(__VA_ARGS__), CP_EXTENTS(__VA_ARGS__))
+#define CP_EXTENTS(...)      ((const int64_t[]){__VA_ARGS__})
+#define CP_EXTENT_COUNT(...) ((int)(sizeof(CP_EXTENTS(__VA_ARGS__)) / sizeof(int64_t)))
+#define CP_TAKE(arena, dtype, ...)                                                                           \
+    cp_tensor_take(arena, dtype, CP_EXTENT_COUNT(__VA_ARGS__), CP_EXTENTS(__VA_ARGS__))
+#define CP_VIEW(data, dtype, ...)                                                                            \
+    cp_tensor_view(data, dtype, CP_EXTENT_COUNT(__VA_ARGS__), CP_EXTENTS(__VA_ARGS__))
 
 int64_t cp_tensor_count(cp_tensor tensor); /* elements; 1 for no extents is never returned: none has 0 */
 size_t cp_tensor_bytes(cp_tensor tensor);  /* of a contiguous tensor */

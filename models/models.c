@@ -88,14 +88,14 @@ static cp_status known_families(const char *where, const char *model_type)
                    model_type, list);
 }
 
-cp_status cp_models_build(cp_program **out, const cp_json *json, const char *where)
+cp_status cp_models_build(cp_program **out, const cp_json *config, const char *where)
 {
-    if (cp_json_kind_of(json) != CP_JSON_OBJECT)
+    if (cp_json_kind_of(config) != CP_JSON_OBJECT)
         return cp_fail(CP_BAD_INPUT, "%s: the configuration is %s, expected an object", where,
-                       cp_json_kind_name(cp_json_kind_of(json)));
-    cp_config config = {.json = json, .where = where};
+                       cp_json_kind_name(cp_json_kind_of(config)));
+    cp_config fields = {.json = config, .where = where};
     const char *model_type;
-    CP_TRY(cp_config_string(&model_type, &config, "model_type", ""));
+    CP_TRY(cp_config_string(&model_type, &fields, "model_type", ""));
     cp_family_builder *build = NULL;
     for (size_t n = 0; n < FAMILIES; n++)
         if (strcmp(families[n].name, model_type) == 0)
@@ -105,7 +105,7 @@ cp_status cp_models_build(cp_program **out, const cp_json *json, const char *whe
     cp_decoder *decoder = malloc(sizeof *decoder);
     if (!decoder)
         return cp_fail(CP_INTERNAL, "%s: no memory for a model", where);
-    cp_status status = build(decoder, &config);
+    cp_status status = build(decoder, &fields);
     if (status == CP_OK)
         *out = cp_decoder_program(decoder);
     free(decoder);

@@ -37,8 +37,8 @@ typedef struct cp_embedding_ops {
  * dx += dy · weight    dweight += dyᵀ · x    dbias += Σ dy        each or CP_NONE */
 typedef struct cp_linear_ops {
     void (*forward)(cp_tensor y, cp_tensor x, cp_tensor weight, cp_tensor bias, cp_precision precision);
-    void (*backward)(cp_tensor dx, cp_tensor dweight, cp_tensor dbias, cp_tensor dy, cp_tensor x, cp_tensor weight,
-                     cp_precision precision);
+    void (*backward)(cp_tensor dx, cp_tensor dweight, cp_tensor dbias, cp_tensor dy, cp_tensor x,
+                     cp_tensor weight, cp_precision precision);
 } cp_linear_ops;
 
 /* ---- rmsnorm.c --------------------------------------------------------------------------------------------------
@@ -88,7 +88,13 @@ typedef struct cp_rope_ops {
  * softcap:      y = cap · tanh(x / cap) (rounded; may alias)  dx += dy · (1 − (y/cap)²)   from y alone; in place
  *               (dx the same memory as dy) it overwrites instead of adding
  * convert:      y = x, between float dtypes (x of any float dtype, y of this width) */
-typedef enum cp_activation { CP_ACT_SILU, CP_ACT_GELU, CP_ACT_GELU_TANH, CP_ACT_RELU, CP_ACTIVATIONS } cp_activation;
+typedef enum cp_activation {
+    CP_ACT_SILU,
+    CP_ACT_GELU,
+    CP_ACT_GELU_TANH,
+    CP_ACT_RELU,
+    CP_ACTIVATIONS
+} cp_activation;
 
 typedef struct cp_pointwise_ops {
     void (*add)(cp_tensor y, cp_tensor a, cp_tensor b, cp_precision precision);
@@ -122,9 +128,9 @@ typedef struct cp_pointwise_ops {
  * Under CP_ROUND_BF16 scores, probabilities and o are rounded, as transformers' eager attention has them. */
 typedef struct cp_attention {
     const cp_visibility *visibility;
-    cp_tensor query_index;    /* int64 [B,Sq], global */
-    cp_tensor key_index;      /* int64 [B,Sk], global */
-    const int32_t *key_head;  /* [H]: the head of k that a query head reads; never NULL, also when measuring */
+    cp_tensor query_index;   /* int64 [B,Sq], global */
+    cp_tensor key_index;     /* int64 [B,Sk], global */
+    const int32_t *key_head; /* [H]: the head of k that a query head reads; never NULL, also when measuring */
     const int32_t *value_head; /* [H]: the head of v */
     double scale;
     double softcap; /* 0: none */
@@ -147,7 +153,8 @@ typedef struct cp_attention_ops {
  * of rows). A target outside [0,V) that is not −100 is stopped: batches are checked when they are read.
  * sum: Σ token_loss in index order, in double. */
 typedef struct cp_loss_ops {
-    void (*forward)(cp_tensor token_loss, cp_tensor lse, cp_tensor logits, cp_tensor target, cp_precision precision);
+    void (*forward)(cp_tensor token_loss, cp_tensor lse, cp_tensor logits, cp_tensor target,
+                    cp_precision precision);
     void (*backward)(cp_tensor dlogits, cp_tensor lse, cp_tensor logits, cp_tensor target, double factor,
                      cp_precision precision);
     double (*sum)(cp_tensor token_loss);

@@ -118,7 +118,7 @@ cp_status cp_source_join(cp_source **out, cp_source **parts, size_t count, int64
 /* What the ranks' sum of token losses is divided by, where loss_kind is partial_sum or local_mean: the divisor of the
  * batch that they ran. Without this call it is the sum of the ranks' loss_count. Reading "loss" is CP_INCOMPARABLE where
  * neither is above 0. */
-void cp_join_divide(cp_source *joined, double count);
+void cp_join_divide(cp_source *source, double count);
 
 /* Where a global token lies. */
 typedef struct cp_place {
@@ -132,6 +132,6 @@ size_t cp_join_parts(const cp_source *source, cp_source *const **parts, const cp
 
 /* Largest relative Frobenius difference between the ranks' replicas of a reduced gradient or of a global loss (infinite
  * where one of them is not finite); 0 for anything else. */
-cp_status cp_join_replicas(const cp_source *joined, size_t tensor, double *difference);
+cp_status cp_join_replicas(const cp_source *source, size_t tensor, double *difference);
 
 #endif
