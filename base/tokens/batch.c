@@ -219,7 +219,7 @@ static cp_status check_target(const checking *check, const char *object, int64_t
         return FAIL(CP_REFUSED, object,
                     "row %" PRId64 ", token %" PRId64
                     ": this target would be predicted from padding (token %" PRId64
-                    "), which sees nothing; -100 is expected there",
+                    "); -100 is expected there",
                     row, at, from);
     return CP_OK;
 }

@@ -86,8 +86,8 @@ static cp_status read_int(const dump *d, const char *name, int least, int *out, 
     int64_t value = *out;
     CP_TRY(cp_h5_integer(d->file, "/", name, &value, found));
     if (*found && (value < least || value > INT_MAX))
-        return cp_fail(CP_BAD_INPUT, "%s: attribute %s: expected at least %d, found %" PRId64, path_of(d),
-                       name, least, value);
+        return cp_fail(CP_BAD_INPUT, "%s: attribute %s: expected %d to %d, found %" PRId64, path_of(d), name,
+                       least, INT_MAX, value);
     *out = (int)value;
     return CP_OK;
 }

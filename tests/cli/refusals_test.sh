@@ -45,7 +45,7 @@ ids=input_ids=5,6,7,8
 batch 'and there is an attention_mask: with it transformers sees one document' 4 $ids labels=5,6,7,8 \
     position_ids=0,1,0,1 attention_mask=1,1,1,1
 batch 'padding is a target; -100 is expected there' 4 $ids labels=5,6,7,8 attention_mask=1,1,1,0
-batch 'this target would be predicted from padding (token 0), which sees nothing' 4 $ids labels=-100,6,7,8 \
+batch 'this target would be predicted from padding (token 0); -100 is expected there' 4 $ids labels=-100,6,7,8 \
     attention_mask=0,1,1,1
 batch 'this target would be predicted from padding (token 0)' 4 $ids shift_labels=6,7,8,-100 attention_mask=0,1,1,1
 batch 'there is no target: the loss would be 0/0' 4 $ids labels=5,-100,-100,-100

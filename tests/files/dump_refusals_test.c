@@ -199,7 +199,7 @@ static void refusals(void **state)
         {local_mean_alone, CP_INCOMPARABLE, "attribute loss_count: expected with loss_kind local_mean"},
         {negative_count, CP_BAD_INPUT, "attribute loss_count: expected at least 0, found -1"},
         {rank_too_large, CP_BAD_INPUT, "attribute cp_rank: expected below cp_size 2, found 2"},
-        {no_ranks, CP_BAD_INPUT, "attribute cp_size: expected at least 1, found 0"},
+        {no_ranks, CP_BAD_INPUT, "attribute cp_size: expected 1 to 2147483647, found 0"},
         {real_size, CP_BAD_INPUT, "attribute cp_size: expected one integer"},
         {no_scale, CP_BAD_INPUT, "attribute grad_scale: expected a positive number, found 0"},
         {infinite_scale, CP_BAD_INPUT, "attribute grad_scale: expected a positive number, found inf"},
