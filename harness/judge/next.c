@@ -244,7 +244,7 @@ static void say_gradients(char *out, size_t room, const cp_result *result)
                                  copies, copies == 1 ? "" : "s");
     if (pattern)
         snprintf(out + used, room - used, "%s", pattern->sentence);
-    else if (!isnan(factor))
+    else if (fabs(factor - 1) > 1e-3)
         snprintf(out + used, room - used, "every gradient that differs is %.4g times the expected", factor);
     else if (copies > 0)
         snprintf(out + used, room - used, "look at which ranks took part in their reduction");
@@ -258,6 +258,20 @@ static void say_gradients(char *out, size_t room, const cp_result *result)
                  "look at the backward pass and the reduction of gradients over ranks");
 }
 
+/* In float32, right code too is off by a multiple of the limits where scores, caps or neighbours cancel. */
+static bool could_be_rounding(const cp_result *result)
+{
+    enum { MULTIPLE = 50 };
+    bool small = result->dtype == CP_F32 && result->limits == CP_LIMITS_UNCALIBRATED;
+    for (size_t i = 0; small && i < result->count; i++) {
+        const cp_tensor_result *tensor = &result->tensors[i];
+        if (tensor->verdict == CP_DIFFERENT)
+            small = tensor->measured && tensor->nonfinite_actual == 0 &&
+                    tensor->must_be_zero_violations == 0 && cp_tensor_excess(tensor) <= MULTIPLE;
+    }
+    return small;
+}
+
 /* ---- the sentence ---- */
 
 static void say_hint(char *out, size_t room, const cp_result *result, const cp_tensor_result *first,
@@ -268,6 +282,11 @@ static void say_hint(char *out, size_t room, const cp_result *result, const cp_t
                  "another step was run than the expected one: make %s the same before you look at anything "
                  "else",
                  strcmp(first->name, "ran/weights") == 0 ? "weights" : "inputs");
+    else if (could_be_rounding(result))
+        snprintf(
+            out, room,
+            "rounding in float32 can be as large as this where scores or caps cancel: judge the same run in "
+            "float64, where it cannot");
     else if (first->nonfinite_actual > 0)
         snprintf(out, room, "look for a row that sees nothing, or a division by a count of zero");
     else if (say_factor(out, room, result, actual))

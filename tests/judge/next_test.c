@@ -169,6 +169,16 @@ static void a_factor_on_some_gradients(void **state)
     expect_next("layers.1", "every gradient that differs is 3 times the expected");
 }
 
+static void errors_of_the_size_of_rounding(void **state)
+{
+    (void)state;
+    w.actual.declaration.compute_dtype = CP_F32;
+    scale_all("layers.1", 1 + 1e-4);
+    expect_next("layers.1", "rounding in float32 can be as large as this");
+    scale_all("layers.1", 3);
+    expect_next("layers.1", "every gradient that differs is 3 times the expected");
+}
+
 static void values_that_are_not_finite(void **state)
 {
     (void)state;
@@ -199,6 +209,7 @@ int next_tests(void)
         TEST(the_loss_alone),
         TEST(kinds_of_gradients),
         TEST(a_factor_on_some_gradients),
+        TEST(errors_of_the_size_of_rounding),
         TEST(values_that_are_not_finite),
         TEST(what_cannot_be_compared),
     };
