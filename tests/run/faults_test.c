@@ -2,6 +2,7 @@
  * there and nowhere else. */
 #include "tests/run/golden.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,11 +119,14 @@ static bool is_equivalent(const char *decision, const char *value)
     return false;
 }
 
-/* Sanitizers make each run ten times as long; three families have every mask. */
+/* Sanitizers make each run ten times as long, and look for other things: there a value need not be seen everywhere, and
+ * these families have every mask. */
 #ifdef CPEQ_FEW_FAMILIES
+enum { ENOUGH = 6 };
 static const char *const families[] = {"gemma3_text/", "llama/", "llama4_dense/", "llama_bias/",
                                        "llama_tied/"};
 #else
+enum { ENOUGH = INT_MAX };
 static const char *const families[] = {"gemma2/",       "gemma3_text/", "llama/",
                                        "llama4_dense/", "llama_bias/",  "llama_h24/",
                                        "llama_kv4/",    "llama_tied/",  "mistral/"};
@@ -170,7 +174,7 @@ static bool run_value(int decision, int value, right_run *runs, size_t count)
         for (int s = 0; s < SIZES; s++) {
             cp_run_options options = {.P = sizes[s], .exchange = CP_EXCHANGE_ULYSSES, .dtype = CP_F64};
             cp_decision_put(&options.decisions, decision, value);
-            if (runs[n].source[s])
+            if (runs[n].source[s] && shown.cases + shown.structural < ENOUGH)
                 agrees = run_case(&shown, &runs[n].golden, &options, runs[n].source[s]) && agrees;
         }
     bool seen = shown.cases + shown.structural > 0;
