@@ -9,11 +9,27 @@ static const char *const known_types[] = {"full_attention", "sliding_attention",
 
 /* What the two have in common. */
 static cp_status read_common(cp_decoder *decoder, const cp_config *config, const char *family,
-                             const cp_decoder_defaults *defaults)
+                             int64_t vocabulary)
 {
+    const cp_decoder_defaults defaults = {.V = vocabulary,
+                                          .C = 2304,
+                                          .F = 9216,
+                                          .L = 26,
+                                          .H = 8,
+                                          .K = 4,
+                                          .K_null = -1,
+                                          .D = 256,
+                                          .D_null = -1,
+                                          .feed_forward = "intermediate_size",
+                                          .activation = "hidden_activation",
+                                          .activation_default = "gelu_pytorch_tanh",
+                                          .epsilon = 1e-6,
+                                          .tied = true,
+                                          .padding_id = 0,
+                                          .divides = true};
     bool attention_bias;
     int64_t query_pre_attn_scalar;
-    CP_TRY(cp_decoder_read(decoder, config, family, defaults));
+    CP_TRY(cp_decoder_read(decoder, config, family, &defaults));
     CP_TRY(cp_config_bool(&attention_bias, config, "attention_bias", false));
     CP_TRY(cp_config_size(&query_pre_attn_scalar, config, "query_pre_attn_scalar", 256));
     decoder->embed_scale = sqrt((double)decoder->C);
@@ -36,24 +52,8 @@ static cp_status read_softcap(double *cap, const cp_config *config, const char *
 
 cp_status cp_family_gemma2(cp_decoder *decoder, const cp_config *config)
 {
-    static const cp_decoder_defaults defaults = {.V = 256000,
-                                                 .C = 2304,
-                                                 .F = 9216,
-                                                 .L = 26,
-                                                 .H = 8,
-                                                 .K = 4,
-                                                 .K_null = -1,
-                                                 .D = 256,
-                                                 .D_null = -1,
-                                                 .feed_forward = "intermediate_size",
-                                                 .activation = "hidden_activation",
-                                                 .activation_default = "gelu_pytorch_tanh",
-                                                 .epsilon = 1e-6,
-                                                 .tied = true,
-                                                 .padding_id = 0,
-                                                 .divides = true};
     int64_t window;
-    CP_TRY(read_common(decoder, config, "gemma2", &defaults));
+    CP_TRY(read_common(decoder, config, "gemma2", 256000));
     CP_TRY(read_softcap(&decoder->softcap, config, "attn_logit_softcapping", 50));
     CP_TRY(read_softcap(&decoder->final_softcap, config, "final_logit_softcapping", 30));
     CP_TRY(cp_rope_read(&decoder->ropes[0], config, 10000));
@@ -71,24 +71,8 @@ cp_status cp_family_gemma2(cp_decoder *decoder, const cp_config *config)
 cp_status cp_family_gemma3_text(cp_decoder *decoder, const cp_config *config)
 {
     enum { FULL, SLIDING };
-    static const cp_decoder_defaults defaults = {.V = 262208,
-                                                 .C = 2304,
-                                                 .F = 9216,
-                                                 .L = 26,
-                                                 .H = 8,
-                                                 .K = 4,
-                                                 .K_null = -1,
-                                                 .D = 256,
-                                                 .D_null = -1,
-                                                 .feed_forward = "intermediate_size",
-                                                 .activation = "hidden_activation",
-                                                 .activation_default = "gelu_pytorch_tanh",
-                                                 .epsilon = 1e-6,
-                                                 .tied = true,
-                                                 .padding_id = 0,
-                                                 .divides = true};
     int64_t window, pattern;
-    CP_TRY(read_common(decoder, config, "gemma3_text", &defaults));
+    CP_TRY(read_common(decoder, config, "gemma3_text", 262208));
     /* attn_logit_softcapping is a field of the class that its attention never applies. */
     CP_TRY(read_softcap(&decoder->final_softcap, config, "final_logit_softcapping", 0));
     CP_TRY(cp_rope_read_nested(&decoder->ropes[FULL], config, "full_attention", "rope_theta", true, 1000000));

@@ -24,50 +24,43 @@ static cp_status read_windows(cp_decoder *decoder, const cp_config *config)
     return CP_OK;
 }
 
-cp_status cp_family_qwen2(cp_decoder *decoder, const cp_config *config)
+/* What the two have in common; `head_dim` 0: hidden_size / heads. */
+static cp_status read_common(cp_decoder *decoder, const cp_config *config, const char *family,
+                             int64_t head_dim)
 {
-    static const cp_decoder_defaults defaults = {.V = 151936,
-                                                 .C = 4096,
-                                                 .F = 22016,
-                                                 .L = 32,
-                                                 .H = 32,
-                                                 .K = 32,
-                                                 .D_null = -1,
-                                                 .feed_forward = "intermediate_size",
-                                                 .activation = "hidden_act",
-                                                 .activation_default = "silu",
-                                                 .epsilon = 1e-6,
-                                                 .padding_id = -1};
-    CP_TRY(cp_decoder_read(decoder, config, "qwen2", &defaults));
+    const cp_decoder_defaults defaults = {.V = 151936,
+                                          .C = 4096,
+                                          .F = 22016,
+                                          .L = 32,
+                                          .H = 32,
+                                          .K = 32,
+                                          .D = head_dim,
+                                          .D_null = -1,
+                                          .feed_forward = "intermediate_size",
+                                          .activation = "hidden_act",
+                                          .activation_default = "silu",
+                                          .epsilon = 1e-6,
+                                          .padding_id = -1};
+    CP_TRY(cp_decoder_read(decoder, config, family, &defaults));
     CP_TRY(cp_rope_read(&decoder->ropes[0], config, 10000));
     CP_TRY(read_windows(decoder, config));
-    decoder->qkv_bias = true;
     decoder->rope_count = 1;
+    return CP_OK;
+}
+
+cp_status cp_family_qwen2(cp_decoder *decoder, const cp_config *config)
+{
+    CP_TRY(read_common(decoder, config, "qwen2", 0));
+    decoder->qkv_bias = true;
     return CP_OK;
 }
 
 cp_status cp_family_qwen3(cp_decoder *decoder, const cp_config *config)
 {
-    static const cp_decoder_defaults defaults = {.V = 151936,
-                                                 .C = 4096,
-                                                 .F = 22016,
-                                                 .L = 32,
-                                                 .H = 32,
-                                                 .K = 32,
-                                                 .D = 128,
-                                                 .D_null = -1,
-                                                 .feed_forward = "intermediate_size",
-                                                 .activation = "hidden_act",
-                                                 .activation_default = "silu",
-                                                 .epsilon = 1e-6,
-                                                 .padding_id = -1};
     bool attention_bias;
-    CP_TRY(cp_decoder_read(decoder, config, "qwen3", &defaults));
+    CP_TRY(read_common(decoder, config, "qwen3", 128));
     CP_TRY(cp_config_bool(&attention_bias, config, "attention_bias", false));
-    CP_TRY(cp_rope_read(&decoder->ropes[0], config, 10000));
-    CP_TRY(read_windows(decoder, config));
     decoder->qkv_bias = decoder->o_bias = attention_bias;
     decoder->qk_norm = CP_QK_NORM_BEFORE_ROPE;
-    decoder->rope_count = 1;
     return CP_OK;
 }

@@ -97,18 +97,6 @@ static const cp_column TRIAL_COLUMNS[] = {
 };
 enum { TRIAL_COLUMN_COUNT = sizeof TRIAL_COLUMNS / sizeof *TRIAL_COLUMNS };
 
-static void add_trial(cp_table *table, const cp_trial_row *row)
-{
-    char cp[CP_NUMBER], loss[CP_NUMBER], logits[CP_NUMBER], gradients[CP_NUMBER];
-    snprintf(cp, sizeof cp, "%d", row->cp);
-    cp_table_add(table,
-                 (const char *[TRIAL_COLUMN_COUNT]){
-                     row->fixture, cp, row->exchange, row->layout, cp_dtype_name(row->dtype), row->attention,
-                     cp_word_number(loss, row->loss), cp_word_number(logits, row->logits),
-                     cp_word_number(gradients, row->gradients), cp_word_parameter(row->worst_tensor),
-                     cp_trial_outcome_name(row->outcome), row->sentence});
-}
-
 /* What went wrong comes first, so that a cut takes what is same. */
 static void trials(FILE *page, const cp_trial_row *rows, size_t count)
 {
@@ -118,7 +106,7 @@ static void trials(FILE *page, const cp_trial_row *rows, size_t count)
     for (int same = 0; same < 2; same++) {
         for (size_t i = 0; i < count && added < MOST_ROWS; i++) {
             if ((rows[i].outcome == CP_TRIAL_SAME) == (bool)same) {
-                add_trial(&table, &rows[i]);
+                cp_table_add_trial(&table, &rows[i]);
                 added++;
             }
         }

@@ -188,24 +188,12 @@ static const cp_column TRIAL_COLUMNS[] = {
 };
 enum { TRIAL_COLUMN_COUNT = sizeof TRIAL_COLUMNS / sizeof *TRIAL_COLUMNS };
 
-static void add_trial(cp_table *table, const cp_trial_row *row)
-{
-    char cp[CP_NUMBER], loss[CP_NUMBER], logits[CP_NUMBER], gradients[CP_NUMBER];
-    snprintf(cp, sizeof cp, "%d", row->cp);
-    cp_table_add(table,
-                 (const char *[TRIAL_COLUMN_COUNT]){
-                     row->fixture, cp, row->exchange, row->layout, cp_dtype_name(row->dtype), row->attention,
-                     cp_word_number(loss, row->loss), cp_word_number(logits, row->logits),
-                     cp_word_number(gradients, row->gradients), cp_word_parameter(row->worst_tensor),
-                     cp_trial_outcome_name(row->outcome), row->sentence});
-}
-
 void cp_text_trials(FILE *page, const cp_trial_row *rows, size_t count)
 {
     cp_table table;
     cp_table_begin(&table, TRIAL_COLUMNS, TRIAL_COLUMN_COUNT);
     for (size_t i = 0; i < count; i++)
-        add_trial(&table, &rows[i]);
+        cp_table_add_trial(&table, &rows[i]);
     if (count > 0)
         cp_table_text(page, &table, 0);
     cp_table_end(&table);
