@@ -246,7 +246,8 @@ static int attention(builder *b, int in)
     v = cp_program_view(b->program, v, decoder->K, decoder->D);
     int mask = cp_program_mask(b->program, layer->mask);
     b->program->layer_mask[b->layer] = mask;
-    int o = cp_program_attention(b->program, q, k, v, (int)b->layer, mask, decoder->scale, decoder->softcap);
+    int o =
+        cp_program_attention(b->program, q, k, v, -1, (int)b->layer, mask, decoder->scale, decoder->softcap);
     o = cp_program_view(b->program, o, 0, decoder->H * decoder->D);
     return linear(b, o, "self_attn", "o_proj", decoder->C, decoder->H * decoder->D, decoder->o_bias);
 }

@@ -473,5 +473,4 @@ static void backward(cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout, c
     cp_arena_release(scratch, mark);
 }
 
-const cp_attention_ops CP_WIDTH(cp_attention_dense) = {
-    .forward = forward, .merge = CP_WIDTH(cp_merge), .delta = CP_WIDTH(cp_delta), .backward = backward};
+const cp_attention_ops CP_WIDTH(cp_attention_dense) = {.forward = forward, .backward = backward};

@@ -1,4 +1,4 @@
-/* What the kernel files export, once for each width: tables, and of merge.c two functions of attention's table. */
+/* What the kernel files export, once for each width: tables. */
 #ifndef CPEQ_REFERENCE_KERNELS_H
 #define CPEQ_REFERENCE_KERNELS_H
 
@@ -11,10 +11,8 @@
     extern const cp_rope_ops cp_rope_##width;                                                                \
     extern const cp_pointwise_ops cp_pointwise_##width;                                                      \
     extern const cp_attention_ops cp_attention_dense_##width;                                                \
-    extern const cp_loss_ops cp_loss_##width;                                                                \
-    void cp_merge_##width(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part,                  \
-                          cp_precision precision);                                                           \
-    void cp_delta_##width(cp_tensor delta, cp_tensor dout, cp_tensor o);
+    extern const cp_partial_ops cp_partial_##width;                                                          \
+    extern const cp_loss_ops cp_loss_##width;
 
 CP_KERNELS(f64)
 CP_KERNELS(f32)

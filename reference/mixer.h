@@ -19,10 +19,11 @@ typedef struct cp_attend {
     const int32_t *key_head;         /* [H]: which head of k a query head reads */
     const int32_t *value_head;       /* [H]: which head of v */
     double scale, softcap;           /* softcap 0: none */
+    cp_tensor sink;                  /* [H], or CP_NONE */
 } cp_attend;
 
 /* What a mixer keeps from the forward for the backward, in the arena that the forward was given. */
-enum { CP_SAVED_TENSORS = 6 };
+enum { CP_SAVED_TENSORS = 10 };
 typedef struct cp_saved {
     cp_tensor tensor[CP_SAVED_TENSORS];
 } cp_saved;
@@ -33,10 +34,11 @@ struct cp_mixer {
      * taken from `arena` and outlives the call; scratch is given back. Collective. */
     void (*attend)(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, cp_tensor q, cp_tensor k, cp_tensor v,
                    const cp_attend *attend, cp_arena *arena, cp_precision precision);
-    /* Adds into dq, dk, dv. q, k, v, o are those of the forward; `scratch` is given back. Collective. */
-    void (*attend_backward)(const cp_mixer *mixer, cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout,
-                            const cp_saved *saved, cp_tensor o, cp_tensor q, cp_tensor k, cp_tensor v,
-                            const cp_attend *attend, cp_arena *scratch, cp_precision precision);
+    /* Adds into dq, dk, dv, and into dsink [H] (CP_NONE without a sink) a share: the shards' sum is the gradient.
+     * q, k, v, o are those of the forward; `scratch` is given back. Collective. */
+    void (*attend_backward)(const cp_mixer *mixer, cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dsink,
+                            cp_tensor dout, const cp_saved *saved, cp_tensor o, cp_tensor q, cp_tensor k,
+                            cp_tensor v, const cp_attend *attend, cp_arena *scratch, cp_precision precision);
     /* received = what the previous shard sent; zeros on the first. Contiguous, equal shapes. Collective. */
     void (*carry)(const cp_mixer *mixer, cp_tensor received, cp_tensor sent);
     /* dsent += the next shard's dreceived; nothing on the last. `scratch` is given back. Collective. */
@@ -46,10 +48,11 @@ struct cp_mixer {
     void (*maximum)(const cp_mixer *mixer, double *values, int count);
 
     const cp_ops *ops;
+    cp_attention_form form;
     cp_tensor index; /* int64 [B,S]: global index of each token of this shard */
 };
 
 /* The mixer of one shard that holds every token: attention is one call. `index` is borrowed. */
-cp_mixer cp_mixer_local(const cp_ops *ops, cp_tensor index);
+cp_mixer cp_mixer_local(const cp_ops *ops, cp_attention_form form, cp_tensor index);
 
 #endif

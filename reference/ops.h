@@ -119,13 +119,17 @@ typedef struct cp_pointwise_ops {
  *   o_i   = Σ_{j visible} exp(z[i,j] − lse_i) v_j   0 there
  *
  * q [B,Sq,H,D]  k [B,Sk,K,D]  v [B,Sk,Kv,Dv]  o [B,Sq,H,Dv] (rounded)  lse [B,Sq,H]
- * Partial results over disjoint sets of keys merge by their log-sum-exp:
- *   L = log(e^lse + e^lse_part)   o = e^(lse−L) o + e^(lse_part−L) o_part
  * The backward takes the FINAL lse (over all keys) and delta_i = Σ_d do_id · o_id of the FINAL o, and adds this key
  * set's share:
  *   p = exp(z − lse)   dv_j += Σ p do_i   ds = p (do_i · v_j − delta_i)   dt = ds (1 − (z/softcap)²)
  *   dq_i += scale Σ dt k_j   dk_j += scale Σ dt q_i           heads that are read by several query heads get the sum
- * Under CP_ROUND_BF16 scores, probabilities and o are rounded, as transformers' eager attention has them. */
+ * Under CP_ROUND_BF16 scores, probabilities and o are rounded, as transformers' eager attention has them.
+ * Every form computes this; they differ in what they hold at a time. */
+typedef enum cp_attention_form {
+    CP_ATTENTION_DENSE, /* the scores of a tile of queries against all keys */
+    CP_ATTENTION_FORMS
+} cp_attention_form;
+
 typedef struct cp_attention {
     const cp_visibility *visibility;
     cp_tensor query_index;   /* int64 [B,Sq], global */
@@ -139,12 +143,26 @@ typedef struct cp_attention {
 typedef struct cp_attention_ops {
     void (*forward)(cp_tensor o, cp_tensor lse, cp_tensor q, cp_tensor k, cp_tensor v,
                     const cp_attention *attention, cp_arena *scratch, cp_precision precision);
-    void (*merge)(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part, cp_precision precision);
-    void (*delta)(cp_tensor delta, cp_tensor dout, cp_tensor o);
     void (*backward)(cp_tensor dq, cp_tensor dk, cp_tensor dv, cp_tensor dout, cp_tensor lse, cp_tensor delta,
                      cp_tensor q, cp_tensor k, cp_tensor v, const cp_attention *attention, cp_arena *scratch,
                      cp_precision precision);
 } cp_attention_ops;
+
+/* ---- partial.c --------------------------------------------------------------------------------------------------
+ * Results of attention over a part of the keys, o [...,H,Dv] and lse [...,H], both in and out:
+ * merge: of two disjoint sets of keys, by their log-sum-exp:
+ *   L = log(e^lse + e^lse_part)   o = e^(lse−L) o + e^(lse_part−L) o_part
+ * sink: a score without a value, σ [H], one a query head; once, after the last merge:
+ *   L = log(e^lse + e^σ)          o = e^(lse−L) o                              a row that saw nothing: L = σ, o = 0
+ * delta: δ_i = Σ_d do_id · o_id of the FINAL o
+ * sink_backward, from the FINAL lse (the sink in it): dσ_h −= Σ_i e^(σ_h − lse_ih) δ_ih
+ * Source of the sink: transformers' GptOss eager attention, which appends σ to the scores and drops its column. */
+typedef struct cp_partial_ops {
+    void (*merge)(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part, cp_precision precision);
+    void (*sink)(cp_tensor o, cp_tensor lse, cp_tensor sink, cp_precision precision);
+    void (*delta)(cp_tensor delta, cp_tensor dout, cp_tensor o);
+    void (*sink_backward)(cp_tensor dsink, cp_tensor lse, cp_tensor delta, cp_tensor sink);
+} cp_partial_ops;
 
 /* ---- loss.c -----------------------------------------------------------------------------------------------------
  * token_loss[b,s] = lse − logits[target]      lse[b,s] = log Σ_v exp logits[b,s,v]    0 where target is −100
@@ -167,7 +185,8 @@ typedef struct cp_ops {
     const cp_rmsnorm_ops *rmsnorm;
     const cp_rope_ops *rope;
     const cp_pointwise_ops *pointwise;
-    const cp_attention_ops *attention; /* the dense form: scores of a block of queries against all keys */
+    const cp_attention_ops *attention[CP_ATTENTION_FORMS];
+    const cp_partial_ops *partial;
     const cp_loss_ops *loss;
 } cp_ops;
 

@@ -168,13 +168,14 @@ int cp_program_temper(cp_program *program, int in, int temperature)
     return out;
 }
 
-int cp_program_attention(cp_program *program, int q, int k, int v, int layer, int mask, double scale,
-                         double softcap)
+int cp_program_attention(cp_program *program, int q, int k, int v, int sink, int layer, int mask,
+                         double scale, double softcap)
 {
     int out = new_register(program, program->registers[q].heads, program->registers[v].width, -1);
     cp_step *step = new_step(program, CP_STEP_ATTENTION, out, q);
     step->in[1] = k;
     step->in[2] = v;
+    step->weight = sink;
     step->layer = layer;
     step->mask = mask;
     step->scale = scale;

@@ -57,7 +57,7 @@ typedef struct cp_step {
     int segment;
     int out;
     int in[CP_STEP_INPUTS]; /* registers; -1: none */
-    int weight, bias;       /* parameters; -1: none */
+    int weight, bias;       /* parameters; -1: none. Of attention the weight is the sink */
     int table;              /* rope, temperature: which */
     int mask;               /* attention: which of the program's masks */
     int layer;              /* attention: the layer's number */
@@ -123,8 +123,8 @@ int cp_program_linear(cp_program *program, int in, int weight, int bias);
 int cp_program_norm(cp_program *program, int in, int weight, cp_norm_weight kind, double epsilon);
 int cp_program_rotate(cp_program *program, int in, int rope);
 int cp_program_temper(cp_program *program, int in, int temperature);
-int cp_program_attention(cp_program *program, int q, int k, int v, int layer, int mask, double scale,
-                         double softcap);
+int cp_program_attention(cp_program *program, int q, int k, int v, int sink, int layer, int mask,
+                         double scale, double softcap);
 int cp_program_gate(cp_program *program, int gate, int up, cp_activation activation);
 int cp_program_add(cp_program *program, int a, int b);
 int cp_program_head(cp_program *program, int in, int weight, double softcap);

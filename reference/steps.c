@@ -116,7 +116,8 @@ static cp_attend attend_of(const cp_network *network, const cp_step *step)
                        .key_head = program->key_head,
                        .value_head = program->key_head,
                        .scale = step->scale,
-                       .softcap = step->softcap};
+                       .softcap = step->softcap,
+                       .sink = weight_of(network, step->weight)};
 }
 
 static void attention_forward(cp_network *network, const cp_step *step, cp_saved *saved)
@@ -129,10 +130,10 @@ static void attention_forward(cp_network *network, const cp_step *step, cp_saved
 static void attention_backward(cp_network *network, const cp_step *step, const cp_saved *saved)
 {
     cp_attend attend = attend_of(network, step);
-    network->mixer->attend_backward(network->mixer, GRADIENT(step->in[0]), GRADIENT(step->in[1]),
-                                    GRADIENT(step->in[2]), GRADIENT(step->out), saved, VALUE(step->out),
-                                    VALUE(step->in[0]), VALUE(step->in[1]), VALUE(step->in[2]), &attend,
-                                    network->arena, PRECISION);
+    network->mixer->attend_backward(
+        network->mixer, GRADIENT(step->in[0]), GRADIENT(step->in[1]), GRADIENT(step->in[2]),
+        weight_gradient_of(network, step->weight), GRADIENT(step->out), saved, VALUE(step->out),
+        VALUE(step->in[0]), VALUE(step->in[1]), VALUE(step->in[2]), &attend, network->arena, PRECISION);
 }
 
 static void gate_forward(cp_network *network, const cp_step *step, cp_saved *saved)

@@ -134,7 +134,7 @@ static cp_status bench_model(const cp_fixture *fixture, int P)
     cp_model *model = NULL;
     CP_TRY(cp_model_open(&model, fixture));
     cp_run_options options = {.P = P, .dtype = CP_F32};
-    options.exchange = P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
+    options.exchange.kind = P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
     double seconds = 0;
     cp_run_memory memory = {0};
     cp_status status = time_step(&seconds, model, &options);

@@ -77,7 +77,7 @@ static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, cp_cut cu
     cp_status status = CP_OK;
     for (int d = 0; d < CP_WORKING_DTYPES && status == CP_OK; d++) {
         cp_run_options options = {.P = cut.P,
-                                  .exchange = cp_usual_exchange(cut.P),
+                                  .exchange = {.kind = cp_usual_exchange(cut.P)},
                                   .layout = cut.layout,
                                   .dtype = cp_working_dtype(d)};
         cp_run_memory memory;
@@ -97,7 +97,8 @@ static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, cp_cut cu
             cp_json_set(json, name, object);
         } else {
             snprintf(text, sizeof text, "%s: weights %s, a step %s on rank 0 of %d (%s)",
-                     cp_working_dtype_value(d), weights, step, cut.P, cp_exchange_name(options.exchange));
+                     cp_working_dtype_value(d), weights, step, cut.P,
+                     cp_exchange_name(options.exchange.kind));
             tell(NULL, "memory", text);
         }
     }

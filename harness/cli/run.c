@@ -38,7 +38,7 @@ static cp_status read_options(cp_run_options *options, const cp_session *session
     CP_TRY(cp_check_processes(session, options->transport, P));
     CP_TRY(cp_read_fault(&options->decisions, arguments));
     options->P = (int)P;
-    options->exchange = (cp_exchange_kind)exchange;
+    options->exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)exchange};
     options->layout = (cp_layout_kind)layout;
     options->dtype = cp_working_dtype(dtype);
     options->attention = (cp_attention_form)attention;

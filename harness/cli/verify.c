@@ -89,7 +89,7 @@ static cp_trial_row *add_row(verifying *self, const char *name, const cp_run_opt
     cp_trial_row *row = &self->rows[self->count++];
     *row = (cp_trial_row){.cp = options->P, .dtype = options->dtype};
     snprintf(row->fixture, sizeof row->fixture, "%s", name);
-    snprintf(row->exchange, sizeof row->exchange, "%s", cp_exchange_name(options->exchange));
+    snprintf(row->exchange, sizeof row->exchange, "%s", cp_exchange_name(options->exchange.kind));
     snprintf(row->layout, sizeof row->layout, "%s", cp_layout_name(options->layout));
     snprintf(row->attention, sizeof row->attention, "%s", cp_attention_value((int)options->attention));
     return row;
@@ -150,7 +150,7 @@ static void each_combination(verifying *self, combination_action *action, void *
         if (exchange.count == 0)
             exchange = (choices){{cp_usual_exchange(options.P)}, 1};
         for (int e = 0; e < exchange.count; e++) {
-            options.exchange = (cp_exchange_kind)exchange.values[e];
+            options.exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)exchange.values[e]};
             for (int l = 0; l < plan->layout.count; l++) {
                 options.layout = (cp_layout_kind)plan->layout.values[l];
                 for (int d = 0; d < plan->dtype.count; d++) {

@@ -136,18 +136,18 @@ const char *cp_decisions_describe(const cp_decisions *decisions, char text[CP_DE
 /* ---- combinations ----------------------------------------------------------------------------------------------- */
 
 static cp_status check_needs(const cp_decision *about, const cp_decision_value *value,
-                             cp_exchange_kind exchange, int P)
+                             const cp_exchange_spec *exchange, int P)
 {
-    if (value->needs == CP_NEEDS_ULYSSES && exchange != CP_EXCHANGE_ULYSSES)
+    if (value->needs == CP_NEEDS_ULYSSES && exchange->kind != CP_EXCHANGE_ULYSSES)
         return cp_fail(CP_REFUSED, "%s=%s means something with exchange ulysses only, not with %s",
-                       about->name, value->name, cp_exchange_name(exchange));
+                       about->name, value->name, cp_exchange_name(exchange->kind));
     if (value->needs != CP_NEEDS_NOTHING && P == 1)
         return cp_fail(CP_REFUSED, "%s=%s means something on more than one rank only", about->name,
                        value->name);
     return CP_OK;
 }
 
-cp_status cp_decisions_check(const cp_decisions *decisions, cp_exchange_kind exchange, int P)
+cp_status cp_decisions_check(const cp_decisions *decisions, const cp_exchange_spec *exchange, int P)
 {
     for (int i = 0; i < DECISIONS; i++) {
         const cp_decision *about = cp_decision_at(i);

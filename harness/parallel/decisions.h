@@ -52,7 +52,7 @@ void cp_decision_put(cp_decisions *decisions, int decision, int value);
 cp_status cp_decisions_set(cp_decisions *decisions, const char *text);
 
 /* CP_REFUSED where a value that is set means nothing with this exchange on P ranks. */
-cp_status cp_decisions_check(const cp_decisions *decisions, cp_exchange_kind exchange, int P);
+cp_status cp_decisions_check(const cp_decisions *decisions, const cp_exchange_spec *exchange, int P);
 
 /* "loss_count=per_rank window=dropped", or "right", into `text`; returns it. */
 enum { CP_DECISIONS_TEXT = 2048 };

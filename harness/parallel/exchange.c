@@ -2,13 +2,13 @@
 #include "harness/parallel/exchange_kinds.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct traits {
     const char *name;
     cp_status (*check)(int P, int64_t H, int64_t K);
-    cp_mixer *(*open)(cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
-                      const cp_exchange_rules *rules, cp_arena *arena);
+    cp_mixer *(*open)(const cp_exchange_setup *setup);
 } traits;
 
 /* ---- local ------------------------------------------------------------------------------------------------------ */
@@ -23,13 +23,11 @@ static cp_status check_local(int P, int64_t H, int64_t K)
     return CP_OK;
 }
 
-static cp_mixer *open_local(cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
-                            const cp_exchange_rules *rules, cp_arena *arena)
+static cp_mixer *open_local(const cp_exchange_setup *setup)
 {
-    (void)comm;
-    (void)rules;
-    cp_mixer *mixer = cp_arena_take(arena, sizeof *mixer);
-    *mixer = cp_mixer_local(ops, CP_VIEW(layout->index[0], CP_I64, layout->B, layout->T));
+    const cp_layout *layout = setup->layout;
+    cp_mixer *mixer = cp_arena_take(setup->arena, sizeof *mixer);
+    *mixer = cp_mixer_local(setup->ops, setup->form, CP_VIEW(layout->index[0], CP_I64, layout->B, layout->T));
     return mixer;
 }
 
@@ -58,25 +56,35 @@ const char *cp_exchange_name(cp_exchange_kind kind)
     return kinds[kind].name;
 }
 
-bool cp_exchange_named(cp_exchange_kind *kind, const char *name)
+const char *cp_exchange_text(const cp_exchange_spec *spec, char text[CP_EXCHANGE_TEXT])
 {
-    for (int i = 0; i < CP_EXCHANGE_KINDS; i++)
-        if (strcmp(kinds[i].name, name) == 0) {
-            *kind = (cp_exchange_kind)i;
-            return true;
+    snprintf(text, CP_EXCHANGE_TEXT, "%s", cp_exchange_name(spec->kind));
+    return text;
+}
+
+cp_status cp_exchange_parse(cp_exchange_spec *spec, const char *text)
+{
+    char names[128] = "";
+    for (int i = 0; i < CP_EXCHANGE_KINDS; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", kinds[i].name);
+        if (strcmp(kinds[i].name, text) == 0) {
+            *spec = (cp_exchange_spec){.kind = (cp_exchange_kind)i};
+            return CP_OK;
         }
-    return false;
+    }
+    return cp_fail(CP_BAD_USAGE, "no '%s'; there are %s", text, names);
 }
 
-cp_status cp_exchange_check(cp_exchange_kind kind, int P, int64_t H, int64_t K)
+cp_status cp_exchange_check(const cp_exchange_spec *spec, int P, int64_t H, int64_t K)
 {
-    return kinds[kind].check(P, H, K);
+    return kinds[spec->kind].check(P, H, K);
 }
 
-cp_mixer *cp_exchange_open(cp_exchange_kind kind, cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
-                           const cp_exchange_rules *rules, cp_arena *arena)
+cp_mixer *cp_exchange_open(const cp_exchange_spec *spec, const cp_exchange_setup *setup)
 {
-    cp_check(layout->P == cp_comm_size(comm), "a layout of %d ranks on %d", layout->P, cp_comm_size(comm));
-    cp_check(!arena->measuring, "an exchange holds plans: it cannot live in a measuring arena");
-    return kinds[kind].open(comm, ops, layout, rules, arena);
+    cp_check(setup->layout->P == cp_comm_size(setup->comm), "a layout of %d ranks on %d", setup->layout->P,
+             cp_comm_size(setup->comm));
+    cp_check(!setup->arena->measuring, "an exchange holds plans: it cannot live in a measuring arena");
+    return kinds[spec->kind].open(setup);
 }

@@ -10,8 +10,19 @@
 
 typedef enum cp_exchange_kind { CP_EXCHANGE_LOCAL, CP_EXCHANGE_ULYSSES, CP_EXCHANGE_KINDS } cp_exchange_kind;
 
-const char *cp_exchange_name(cp_exchange_kind kind);
-bool cp_exchange_named(cp_exchange_kind *kind, const char *name);
+/* An exchange as it is asked for: "ulysses", "usp", "usp:2x4", "usp:2x4:ring-inner". */
+typedef struct cp_exchange_spec {
+    cp_exchange_kind kind;
+    int ulysses, ring; /* usp: P = ulysses · ring; 0: chosen by cp_exchange_check */
+    bool ring_inner;   /* usp: ranks that lie next to each other make a ring, not a ulysses group */
+} cp_exchange_spec;
+
+enum { CP_EXCHANGE_TEXT = 48 };
+const char *cp_exchange_name(cp_exchange_kind kind); /* "ulysses" */
+const char *cp_exchange_text(const cp_exchange_spec *spec, char text[CP_EXCHANGE_TEXT]);
+
+/* CP_BAD_USAGE lists the names that there are. */
+cp_status cp_exchange_parse(cp_exchange_spec *spec, const char *text);
 
 /* What the exchanges' planners read. */
 typedef struct cp_exchange_rules {
@@ -21,13 +32,22 @@ typedef struct cp_exchange_rules {
 
 /* CP_REFUSED with a sentence where this exchange cannot run a layer of H query heads and K key/value heads on P
  * ranks: local with P > 1; ulysses where P does not divide H. */
-cp_status cp_exchange_check(cp_exchange_kind kind, int P, int64_t H, int64_t K);
+cp_status cp_exchange_check(const cp_exchange_spec *spec, int P, int64_t H, int64_t K);
+
+/* What every exchange is opened with; all borrowed. */
+typedef struct cp_exchange_setup {
+    cp_comm *comm;
+    const cp_ops *ops; /* may be the shape table, with a measuring comm */
+    cp_attention_form form;
+    const cp_layout *layout;
+    const cp_exchange_rules *rules;
+    cp_arena *arena;
+} cp_exchange_setup;
 
 /* The mixer of this rank. It borrows comm, layout, rules and lives in `arena` together with its plans. A plan is made
  * at the first call for each kind of attention, so `arena` must grow (cp_arena_growing) or have room to spare, must
  * not measure and must not be the arena that calls are given, from which the tensors come that are moved. `ops` may be
  * the shape table with a measuring comm. */
-cp_mixer *cp_exchange_open(cp_exchange_kind kind, cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
-                           const cp_exchange_rules *rules, cp_arena *arena);
+cp_mixer *cp_exchange_open(const cp_exchange_spec *spec, const cp_exchange_setup *setup);
 
 #endif

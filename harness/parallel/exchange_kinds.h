@@ -4,7 +4,6 @@
 
 #include "harness/parallel/exchange.h"
 
-cp_mixer *cp_exchange_ulysses(cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
-                              const cp_exchange_rules *rules, cp_arena *arena);
+cp_mixer *cp_exchange_ulysses(const cp_exchange_setup *setup);
 
 #endif

@@ -1,6 +1,7 @@
 /* Ulysses: an all-to-all turns sequence shards with all heads into head shards with the whole sequence, the local
  * mixer attends there, and an all-to-all brings the result back. The backward is the same with both turned round. */
 #include "harness/parallel/exchange_kinds.h"
+#include "harness/parallel/group_mixer.h"
 
 #include <string.h>
 
@@ -18,8 +19,6 @@ typedef struct head_exchange {
     struct head_exchange *next;
 } head_exchange;
 
-enum { SUM_CHUNK = 64 }; /* numbers that are summed in one message */
-
 typedef struct ulysses_state {
     cp_comm *comm;
     const cp_layout *layout;
@@ -27,19 +26,12 @@ typedef struct ulysses_state {
     cp_arena *arena; /* for plans */
     cp_mixer inner;  /* over the whole sequence */
     head_exchange *exchanges;
-    double *gathered; /* [P,SUM_CHUNK] */
-    size_t *bytes;    /* [P] */
 } ulysses_state;
 
 typedef struct ulysses_mixer {
-    cp_mixer mixer;
+    cp_group_mixer group;
     ulysses_state *state;
 } ulysses_mixer;
-
-static ulysses_state *state_of(const cp_mixer *mixer)
-{
-    return ((const ulysses_mixer *)mixer)->state;
-}
 
 /* ---- plans ------------------------------------------------------------------------------------------------------ */
 
@@ -85,6 +77,15 @@ static const head_exchange *exchange_for(ulysses_state *s, const cp_attend *atte
     return make_exchange(s, attend, k.extent[2], v.extent[2]);
 }
 
+/* The part of a tensor [H] that belongs to this rank's query heads; CP_NONE of CP_NONE. */
+static cp_tensor own_heads(const ulysses_state *s, cp_tensor heads)
+{
+    if (!cp_tensor_given(heads))
+        return CP_NONE;
+    int64_t count = heads.extent[0] / s->layout->P;
+    return cp_tensor_slice(heads, 0, cp_comm_rank(s->comm) * count, count);
+}
+
 /* The attention of this rank's own query heads. */
 static cp_attend inner_attend(const ulysses_state *s, const head_exchange *e, const cp_attend *attend)
 {
@@ -94,6 +95,7 @@ static cp_attend inner_attend(const ulysses_state *s, const head_exchange *e, co
     inner.K = e->key.received[rank];
     inner.key_head = e->key.local[rank];
     inner.value_head = e->value.local[rank];
+    inner.sink = own_heads(s, attend->sink);
     return inner;
 }
 
@@ -179,7 +181,7 @@ static cp_tensor rows(unsigned char *data, cp_dtype dtype, const cp_block *block
 static void add(const ulysses_mixer *u, const message *m, int i, const cp_block *block)
 {
     static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
-    const cp_pointwise_ops *ops = u->mixer.ops->pointwise;
+    const cp_pointwise_ops *ops = u->group.mixer.ops->pointwise;
     cp_tensor tensor = m->part[i].tensor;
     unsigned char *from = wire_of(m, i, block, u->state->layout->P);
     cp_tensor wire = rows(from, tensor.dtype, block, block->wire_step, tensor.extent[3]);
@@ -276,9 +278,9 @@ static void ulysses_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, 
 }
 
 static void ulysses_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tensor dk, cp_tensor dv,
-                                    cp_tensor dout, const cp_saved *saved, cp_tensor o, cp_tensor q,
-                                    cp_tensor k, cp_tensor v, const cp_attend *attend, cp_arena *scratch,
-                                    cp_precision precision)
+                                    cp_tensor dsink, cp_tensor dout, const cp_saved *saved, cp_tensor o,
+                                    cp_tensor q, cp_tensor k, cp_tensor v, const cp_attend *attend,
+                                    cp_arena *scratch, cp_precision precision)
 {
     (void)o;
     const ulysses_mixer *u = (const ulysses_mixer *)mixer;
@@ -298,92 +300,10 @@ static void ulysses_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tens
     cp_tensor_zero(all_dk);
     cp_tensor_zero(all_dv);
     move(u, one_tensor(all_dout, &e->output.heads), one_tensor(dout, &e->output.tokens), unpack, scratch);
-    s->inner.attend_backward(&s->inner, all_dq, all_dk, all_dv, all_dout, saved, all_o, all_q, all_k, all_v,
-                             &inner, scratch, precision);
+    s->inner.attend_backward(&s->inner, all_dq, all_dk, all_dv, own_heads(s, dsink), all_dout, saved, all_o,
+                             all_q, all_k, all_v, &inner, scratch, precision);
     move(u, tokens_message(e, dq, dk, dv), heads_message(e, all_dq, all_dk, all_dv), add, scratch);
     cp_arena_release(scratch, mark);
-}
-
-/* ---- carry ------------------------------------------------------------------------------------------------------ */
-
-static int next_rank(const cp_comm *comm)
-{
-    return cp_comm_rank(comm) + 1 < cp_comm_size(comm) ? cp_comm_rank(comm) + 1 : -1;
-}
-
-static int previous_rank(const cp_comm *comm)
-{
-    return cp_comm_rank(comm) - 1; /* of the first: nobody */
-}
-
-static void ulysses_carry(const cp_mixer *mixer, cp_tensor received, cp_tensor sent)
-{
-    cp_comm *comm = state_of(mixer)->comm;
-    cp_check(cp_tensor_same_shape(received, sent), "a state of another shape");
-    cp_check(cp_tensor_contiguous(received) && cp_tensor_contiguous(sent), "a strided state");
-    size_t bytes = cp_tensor_bytes(sent);
-    cp_comm_shift(comm, next_rank(comm), sent.data, bytes, previous_rank(comm), received.data, bytes);
-    if (previous_rank(comm) < 0)
-        cp_tensor_zero(received);
-}
-
-static void ulysses_carry_backward(const cp_mixer *mixer, cp_tensor dsent, cp_tensor dreceived,
-                                   cp_arena *scratch)
-{
-    static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
-    cp_comm *comm = state_of(mixer)->comm;
-    cp_check(cp_tensor_same_shape(dsent, dreceived), "a state of another shape");
-    cp_check(cp_tensor_contiguous(dreceived), "a strided state");
-    size_t mark = cp_arena_mark(scratch);
-    cp_tensor arrived = cp_tensor_take(scratch, dsent.dtype, dsent.dims, dsent.extent);
-    size_t bytes = cp_tensor_bytes(arrived);
-    cp_comm_shift(comm, previous_rank(comm), dreceived.data, bytes, next_rank(comm), arrived.data, bytes);
-    if (next_rank(comm) >= 0)
-        mixer->ops->pointwise->accumulate(dsent, arrived, exact);
-    cp_arena_release(scratch, mark);
-}
-
-/* ---- sum, maximum ----------------------------------------------------------------------------------------------- */
-
-typedef double combine(double a, double b);
-
-static double plus(double a, double b)
-{
-    return a + b;
-}
-
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static void combine_ranks(const cp_mixer *mixer, double *values, int count, combine *with)
-{
-    ulysses_state *s = state_of(mixer);
-    if (cp_comm_measures(s->comm))
-        return;
-    for (int first = 0; first < count; first += SUM_CHUNK) {
-        int chunk = count - first < SUM_CHUNK ? count - first : SUM_CHUNK;
-        for (int rank = 0; rank < s->layout->P; rank++)
-            s->bytes[rank] = (size_t)chunk * sizeof *values;
-        cp_comm_allgather(s->comm, s->gathered, s->bytes, values + first, (size_t)chunk * sizeof *values);
-        for (int n = 0; n < chunk; n++) {
-            double result = s->gathered[n];
-            for (int rank = 1; rank < s->layout->P; rank++)
-                result = with(result, s->gathered[rank * chunk + n]);
-            values[first + n] = result;
-        }
-    }
-}
-
-static void ulysses_sum(const cp_mixer *mixer, double *values, int count)
-{
-    combine_ranks(mixer, values, count, plus);
-}
-
-static void ulysses_maximum(const cp_mixer *mixer, double *values, int count)
-{
-    combine_ranks(mixer, values, count, larger);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
@@ -397,29 +317,20 @@ static cp_tensor whole_index(const cp_layout *layout, cp_arena *arena)
     return index;
 }
 
-cp_mixer *cp_exchange_ulysses(cp_comm *comm, const cp_ops *ops, const cp_layout *layout,
-                              const cp_exchange_rules *rules, cp_arena *arena)
+cp_mixer *cp_exchange_ulysses(const cp_exchange_setup *setup)
 {
-    int rank = cp_comm_rank(comm);
-    size_t P = (size_t)layout->P;
+    cp_arena *arena = setup->arena;
     ulysses_state *state = cp_arena_take(arena, sizeof *state);
-    *state = (ulysses_state){.comm = comm,
-                             .layout = layout,
-                             .rules = rules,
-                             .arena = arena,
-                             .inner = cp_mixer_local(ops, whole_index(layout, arena)),
-                             .gathered = cp_arena_take(arena, P * SUM_CHUNK * sizeof *state->gathered),
-                             .bytes = cp_arena_take(arena, P * sizeof *state->bytes)};
+    *state =
+        (ulysses_state){.comm = setup->comm,
+                        .layout = setup->layout,
+                        .rules = setup->rules,
+                        .arena = arena,
+                        .inner = cp_mixer_local(setup->ops, setup->form, whole_index(setup->layout, arena))};
     ulysses_mixer *u = cp_arena_take(arena, sizeof *u);
-    *u = (ulysses_mixer){
-        .mixer = {.attend = ulysses_attend,
-                  .attend_backward = ulysses_attend_backward,
-                  .carry = ulysses_carry,
-                  .carry_backward = ulysses_carry_backward,
-                  .sum = ulysses_sum,
-                  .maximum = ulysses_maximum,
-                  .ops = ops,
-                  .index = CP_VIEW(layout->index[rank], CP_I64, layout->B, layout->tokens[rank])},
-        .state = state};
-    return &u->mixer;
+    u->state = state;
+    cp_group_mixer_open(&u->group, setup);
+    u->group.mixer.attend = ulysses_attend;
+    u->group.mixer.attend_backward = ulysses_attend_backward;
+    return &u->group.mixer;
 }

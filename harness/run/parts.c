@@ -67,7 +67,7 @@ static cp_declaration declaration_of(const cp_rank *self, int rank, const cp_mod
     cp_declaration declaration = cp_declaration_whole();
     declaration.fixture_id = model->fixture->id;
     declaration.implementation = "cpeq " CPEQ_VERSION;
-    declaration.exchange = cp_exchange_name(options->exchange);
+    declaration.exchange = cp_exchange_name(options->exchange.kind);
     declaration.layout = cp_layout_name(options->layout);
     declaration.cp_size = options->P;
     declaration.cp_rank = options->P > 1 ? rank : -1;

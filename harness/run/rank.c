@@ -29,8 +29,9 @@ static void step(cp_rank *self, const cp_model *model, const cp_run_options *opt
     int64_t padding_id = program->padding_id < 0 ? 0 : program->padding_id;
     cp_shard_cut(&self->shard, &model->fixture->batch, &plan->tokens, &plan->layout, rank, padding_id,
                  options->dtype, arena);
-    const cp_mixer *mixer = cp_exchange_open(options->exchange, comm, ops, &plan->layout,
-                                             &options->decisions.exchange, &self->plans);
+    const cp_exchange_setup setup = {
+        comm, ops, options->attention, &plan->layout, &options->decisions.exchange, &self->plans};
+    const cp_mixer *mixer = cp_exchange_open(&options->exchange, &setup);
     cp_network_inputs inputs = {.ids = self->shard.ids,
                                 .embeds = self->shard.embeddings,
                                 .position = self->shard.position,

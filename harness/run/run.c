@@ -12,8 +12,8 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
     if (options->dtype != CP_F64 && options->dtype != CP_F32)
         return cp_fail(CP_REFUSED, "the reference computes in float64 and float32, not in %s",
                        cp_dtype_name(options->dtype));
-    CP_TRY(cp_exchange_check(options->exchange, options->P, program->H, program->K));
-    return cp_decisions_check(&options->decisions, options->exchange, options->P);
+    CP_TRY(cp_exchange_check(&options->exchange, options->P, program->H, program->K));
+    return cp_decisions_check(&options->decisions, &options->exchange, options->P);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------ */

@@ -9,11 +9,9 @@
 
 typedef enum cp_transport { CP_TRANSPORT_THREADS, CP_TRANSPORT_MPI, CP_TRANSPORTS } cp_transport;
 
-typedef enum cp_attention_form { CP_ATTENTION_DENSE, CP_ATTENTION_FORMS } cp_attention_form;
-
 typedef struct cp_run_options {
     int P;
-    cp_exchange_kind exchange;
+    cp_exchange_spec exchange;
     cp_layout_kind layout;
     cp_dtype dtype; /* float64 or float32 */
     cp_attention_form attention;

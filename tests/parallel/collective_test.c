@@ -61,8 +61,9 @@ static void body(cp_comm *comm, void *context)
     cp_layout layout;
     world_layout(&layout, P, 1, tokens, &plans);
     cp_exchange_rules rules = {0};
-    const cp_mixer *mixer =
-        cp_exchange_open(CP_EXCHANGE_ULYSSES, comm, cp_ops_of(CP_F64), &layout, &rules, &plans);
+    const cp_exchange_spec ulysses = {.kind = CP_EXCHANGE_ULYSSES};
+    const cp_exchange_setup setup = {comm, cp_ops_of(CP_F64), CP_ATTENTION_DENSE, &layout, &rules, &plans};
+    const cp_mixer *mixer = cp_exchange_open(&ulysses, &setup);
 
     for (int n = 0; n < NUMBERS; n++)
         r->sum[rank][n] = r->maximum[rank][n] = number(rank, n);

@@ -193,16 +193,16 @@ static void wrong_rules_go_back_the_way_they_came(void **state)
 static void refuses_what_cannot_run(void **state)
 {
     (void)state;
-    cp_exchange_kind kind;
-    assert_true(cp_exchange_named(&kind, "ulysses"));
-    assert_int_equal(kind, CP_EXCHANGE_ULYSSES);
+    const cp_exchange_spec local = {.kind = CP_EXCHANGE_LOCAL}, ulysses = {.kind = CP_EXCHANGE_ULYSSES};
+    cp_exchange_spec spec;
+    assert_ok(cp_exchange_parse(&spec, "ulysses"));
+    assert_int_equal(spec.kind, CP_EXCHANGE_ULYSSES);
     assert_string_equal(cp_exchange_name(CP_EXCHANGE_LOCAL), "local");
-    assert_false(cp_exchange_named(&kind, "ring"));
-    assert_ok(cp_exchange_check(CP_EXCHANGE_LOCAL, 1, 4, 2));
-    assert_status(cp_exchange_check(CP_EXCHANGE_LOCAL, 2, 4, 2), CP_REFUSED, "2 ranks");
-    assert_ok(cp_exchange_check(CP_EXCHANGE_ULYSSES, 4, 4, 3));
-    assert_status(cp_exchange_check(CP_EXCHANGE_ULYSSES, 3, 4, 2), CP_REFUSED,
-                  "4 heads are no multiple of 3 ranks");
+    assert_status(cp_exchange_parse(&spec, "gossip"), CP_BAD_USAGE, "no 'gossip'; there are local, ulysses");
+    assert_ok(cp_exchange_check(&local, 1, 4, 2));
+    assert_status(cp_exchange_check(&local, 2, 4, 2), CP_REFUSED, "2 ranks");
+    assert_ok(cp_exchange_check(&ulysses, 4, 4, 3));
+    assert_status(cp_exchange_check(&ulysses, 3, 4, 2), CP_REFUSED, "4 heads are no multiple of 3 ranks");
 }
 
 int run_exchange_tests(void)

@@ -120,8 +120,8 @@ static void there_and_back(const cp_mixer *mixer, world_tensors *t, const cp_att
 {
     cp_saved saved = {0};
     mixer->attend(mixer, t->o, &saved, t->q, t->k, t->v, attend, arena, ordered);
-    mixer->attend_backward(mixer, t->dq, t->dk, t->dv, t->dout, &saved, t->o, t->q, t->k, t->v, attend, arena,
-                           ordered);
+    mixer->attend_backward(mixer, t->dq, t->dk, t->dv, CP_NONE, t->dout, &saved, t->o, t->q, t->k, t->v,
+                           attend, arena, ordered);
 }
 
 /* This rank's part of everything; results are zeros. */
@@ -142,12 +142,18 @@ static world_tensors cut_all(const world *w, int rank, cp_arena *arena)
     return t;
 }
 
+static const cp_mixer *open_exchange(const world *w, cp_comm *comm, const cp_ops *ops, cp_arena *plans)
+{
+    static const cp_exchange_spec ulysses = {.kind = CP_EXCHANGE_ULYSSES};
+    const cp_exchange_setup setup = {comm, ops, CP_ATTENTION_DENSE, &w->layout, &w->rules, plans};
+    return cp_exchange_open(&ulysses, &setup);
+}
+
 static size_t measure(const world *w, int rank)
 {
     cp_arena plans = cp_arena_growing(), arena = cp_arena_measuring();
     cp_comm *comm = cp_comm_measuring(rank, w->shape.P);
-    const cp_mixer *mixer =
-        cp_exchange_open(CP_EXCHANGE_ULYSSES, comm, cp_ops_shape(), &w->layout, &w->rules, &plans);
+    const cp_mixer *mixer = open_exchange(w, comm, cp_ops_shape(), &plans);
     cp_attend attend = w->attend;
     attend.visibility = NULL;
     world_tensors t = cut_all(w, rank, &arena);
@@ -163,8 +169,7 @@ void world_body(cp_comm *comm, void *context)
     int rank = cp_comm_rank(comm);
     cp_arena plans = cp_arena_growing(), arena;
     cp_check(cp_arena_open(&arena, measure(w, rank)) == CP_OK, "%s", cp_error());
-    const cp_mixer *mixer =
-        cp_exchange_open(CP_EXCHANGE_ULYSSES, comm, cp_ops_of(w->dtype), &w->layout, &w->rules, &plans);
+    const cp_mixer *mixer = open_exchange(w, comm, cp_ops_of(w->dtype), &plans);
     world_tensors t = cut_all(w, rank, &arena);
     there_and_back(mixer, &t, &w->attend, &arena);
     world_put(w, w->sharded.o, t.o, rank);
@@ -189,8 +194,8 @@ static void run_unsharded(world *w)
     cp_arena arena;
     assert_ok(cp_arena_open(&arena, ENOUGH));
     world_layout(&w->whole_layout, 1, w->shape.B, &T, &w->arena);
-    cp_mixer mixer =
-        cp_mixer_local(cp_ops_of(w->dtype), CP_VIEW(w->whole_layout.index[0], CP_I64, w->shape.B, T));
+    cp_mixer mixer = cp_mixer_local(cp_ops_of(w->dtype), CP_ATTENTION_DENSE,
+                                    CP_VIEW(w->whole_layout.index[0], CP_I64, w->shape.B, T));
     there_and_back(&mixer, &w->unsharded, &w->attend, &arena);
     cp_arena_close(&arena);
 }

@@ -253,7 +253,8 @@ static results new_results(stage *s, cp_dtype dtype)
 
 static void try_whole(stage *s, cp_dtype dtype, cp_matmul matmul, double limit, const char *how)
 {
-    const cp_attention_ops *ops = cp_ops_of(dtype)->attention;
+    const cp_attention_ops *ops = cp_ops_of(dtype)->attention[CP_ATTENTION_DENSE];
+    const cp_partial_ops *partial = cp_ops_of(dtype)->partial;
     cp_precision precision = {.matmul = matmul};
     cp_attention attention = attention_of(s, s->index);
     size_t mark = cp_arena_mark(&s->arena);
@@ -262,7 +263,7 @@ static void try_whole(stage *s, cp_dtype dtype, cp_matmul matmul, double limit, 
     results r = new_results(s, dtype);
     cp_tensor delta = new_zeros(s, dtype, s->scene->T, s->scene->H, 0);
     ops->forward(r.o, r.lse, q, k, v, &attention, &s->arena, precision);
-    ops->delta(delta, dout, r.o);
+    partial->delta(delta, dout, r.o);
     ops->backward(r.dq, r.dk, r.dv, dout, r.lse, delta, q, k, v, &attention, &s->arena, precision);
     compare(s, &r, limit, how);
     cp_arena_release(&s->arena, mark);
@@ -341,7 +342,8 @@ typedef struct key_part {
 
 static void try_parts(stage *s, partition *which, cp_matmul matmul, const char *how)
 {
-    const cp_attention_ops *ops = cp_ops_of(CP_F64)->attention;
+    const cp_attention_ops *ops = cp_ops_of(CP_F64)->attention[CP_ATTENTION_DENSE];
+    const cp_partial_ops *partial = cp_ops_of(CP_F64)->partial;
     cp_precision precision = {.matmul = matmul};
     size_t mark = cp_arena_mark(&s->arena);
     results r = new_results(s, CP_F64), part = new_results(s, CP_F64);
@@ -353,10 +355,10 @@ static void try_parts(stage *s, partition *which, cp_matmul matmul, const char *
                               part_of(s, s->v, index, false, CP_NONE)};
         ops->forward(part.o, part.lse, s->q, parts[n].k, parts[n].v, &parts[n].attention, &s->arena,
                      precision);
-        ops->merge(r.o, r.lse, part.o, part.lse, precision);
+        partial->merge(r.o, r.lse, part.o, part.lse, precision);
     }
     cp_tensor delta = new_zeros(s, CP_F64, s->scene->T, s->scene->H, 0);
-    ops->delta(delta, s->dout, r.o);
+    partial->delta(delta, s->dout, r.o);
     for (int n = 0; n < PARTS; n++) {
         int64_t count = parts[n].index.extent[1];
         cp_tensor dk = new_zeros(s, CP_F64, count, s->scene->K, s->scene->D);
@@ -392,9 +394,9 @@ static void nothing_merges_to_nothing(void **state)
     (void)state;
     double o[3][2] = {{0, 0}, {1, 2}, {0, 0}}, lse[3] = {-INFINITY, 0.5, -INFINITY};
     double o_part[3][2] = {{0, 0}, {0, 0}, {3, 4}}, lse_part[3] = {-INFINITY, -INFINITY, 700};
-    cp_ops_of(CP_F64)->attention->merge(CP_VIEW(o, CP_F64, 1, 3, 1, 2), CP_VIEW(lse, CP_F64, 1, 3, 1),
-                                        CP_VIEW(o_part, CP_F64, 1, 3, 1, 2),
-                                        CP_VIEW(lse_part, CP_F64, 1, 3, 1), (cp_precision){0});
+    cp_ops_of(CP_F64)->partial->merge(CP_VIEW(o, CP_F64, 1, 3, 1, 2), CP_VIEW(lse, CP_F64, 1, 3, 1),
+                                      CP_VIEW(o_part, CP_F64, 1, 3, 1, 2), CP_VIEW(lse_part, CP_F64, 1, 3, 1),
+                                      (cp_precision){0});
     const double expected_o[3][2] = {{0, 0}, {1, 2}, {3, 4}}, expected_lse[3] = {-INFINITY, 0.5, 700};
     assert_memory_equal(o, expected_o, sizeof o);
     assert_memory_equal(lse, expected_lse, sizeof lse);
@@ -409,9 +411,9 @@ static void merge_by_hand(void **state)
         double shift = shifted ? 900 : 0;
         double o[1] = {3}, lse[1] = {log(3) + shift};
         double o_part[1] = {9}, lse_part[1] = {log(3) + shift};
-        cp_ops_of(CP_F64)->attention->merge(CP_VIEW(o, CP_F64, 1, 1, 1, 1), CP_VIEW(lse, CP_F64, 1, 1, 1),
-                                            CP_VIEW(o_part, CP_F64, 1, 1, 1, 1),
-                                            CP_VIEW(lse_part, CP_F64, 1, 1, 1), (cp_precision){0});
+        cp_ops_of(CP_F64)->partial->merge(CP_VIEW(o, CP_F64, 1, 1, 1, 1), CP_VIEW(lse, CP_F64, 1, 1, 1),
+                                          CP_VIEW(o_part, CP_F64, 1, 1, 1, 1),
+                                          CP_VIEW(lse_part, CP_F64, 1, 1, 1), (cp_precision){0});
         assert_near(o[0], 6, 1e-12);
         assert_near(lse[0], log(6) + shift, 1e-12);
     }
@@ -422,7 +424,7 @@ static void merge_infinity(void *argument)
     (void)argument;
     double o[1] = {0}, lse[1] = {INFINITY};
     cp_tensor numbers = CP_VIEW(o, CP_F64, 1, 1, 1, 1), statistics = CP_VIEW(lse, CP_F64, 1, 1, 1);
-    cp_ops_of(CP_F64)->attention->merge(numbers, statistics, numbers, statistics, (cp_precision){0});
+    cp_ops_of(CP_F64)->partial->merge(numbers, statistics, numbers, statistics, (cp_precision){0});
 }
 
 static void infinity_is_no_log_sum(void **state)
@@ -441,7 +443,7 @@ static void rows_are_independent_when_ordered(void **state)
     for (size_t n = 0; n < sizeof scenes / sizeof *scenes; n++) {
         stage s;
         stage_open(&s, &scenes[n], seed);
-        const cp_attention_ops *ops = cp_ops_of(CP_F32)->attention;
+        const cp_attention_ops *ops = cp_ops_of(CP_F32)->attention[CP_ATTENTION_DENSE];
         cp_precision precision = {.matmul = CP_MATMUL_ORDERED};
         cp_attention attention = attention_of(&s, s.index);
         cp_tensor q = converted(&s, s.q, CP_F32), k = converted(&s, s.k, CP_F32),

@@ -229,16 +229,17 @@ static cp_attention attention_of(const operands *o, const call *c)
 static void attention_forward(const operands *o, const call *c)
 {
     cp_attention attention = attention_of(o, c);
-    c->ops->attention->forward(o->out, o->saved[0], o->in[0], o->in[1], o->in[2], &attention, c->scratch,
-                               c->precision);
+    c->ops->attention[CP_ATTENTION_DENSE]->forward(o->out, o->saved[0], o->in[0], o->in[1], o->in[2],
+                                                   &attention, c->scratch, c->precision);
 }
 
 static void attention_backward(const operands *o, const call *c)
 {
     cp_attention attention = attention_of(o, c);
-    c->ops->attention->delta(o->saved[1], o->dout, o->out);
-    c->ops->attention->backward(o->din[0], o->din[1], o->din[2], o->dout, o->saved[0], o->saved[1], o->in[0],
-                                o->in[1], o->in[2], &attention, c->scratch, c->precision);
+    c->ops->partial->delta(o->saved[1], o->dout, o->out);
+    c->ops->attention[CP_ATTENTION_DENSE]->backward(o->din[0], o->din[1], o->din[2], o->dout, o->saved[0],
+                                                    o->saved[1], o->in[0], o->in[1], o->in[2], &attention,
+                                                    c->scratch, c->precision);
 }
 
 /* ---- loss ---- */

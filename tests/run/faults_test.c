@@ -157,7 +157,8 @@ static size_t open_right_runs(right_run *runs, const golden_list *list)
         right_run *run = &runs[count++];
         *run = (right_run){.golden = golden_open(list->paths[n])};
         for (int s = 0; s < SIZES; s++) {
-            cp_run_options options = {.P = sizes[s], .exchange = CP_EXCHANGE_ULYSSES, .dtype = CP_F64};
+            cp_run_options options = {
+                .P = sizes[s], .exchange = {.kind = CP_EXCHANGE_ULYSSES}, .dtype = CP_F64};
             if (cp_run_check(run->golden.model, &options) == CP_OK)
                 assert_ok(cp_run_whole(&run->source[s], run->golden.model, &options));
         }
@@ -172,7 +173,8 @@ static bool run_value(int decision, int value, right_run *runs, size_t count)
     bool agrees = true;
     for (size_t n = 0; n < count; n++)
         for (int s = 0; s < SIZES; s++) {
-            cp_run_options options = {.P = sizes[s], .exchange = CP_EXCHANGE_ULYSSES, .dtype = CP_F64};
+            cp_run_options options = {
+                .P = sizes[s], .exchange = {.kind = CP_EXCHANGE_ULYSSES}, .dtype = CP_F64};
             cp_decision_put(&options.decisions, decision, value);
             if (runs[n].source[s] && shown.cases + shown.structural < ENOUGH)
                 agrees = run_case(&shown, &runs[n].golden, &options, runs[n].source[s]) && agrees;

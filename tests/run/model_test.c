@@ -69,7 +69,7 @@ static void a_frozen_weight_has_no_gradient(void **state)
     self.weights[1].role = "frozen";
     cp_model *model = NULL;
     assert_ok(cp_model_open(&model, &self.fixture));
-    cp_run_options options = {.P = 2, .exchange = CP_EXCHANGE_ULYSSES, .dtype = CP_F64};
+    cp_run_options options = {.P = 2, .exchange = {.kind = CP_EXCHANGE_ULYSSES}, .dtype = CP_F64};
     cp_source *source;
     assert_ok(cp_run_whole(&source, model, &options));
     char frozen[CP_RESULT_NAME], trained[CP_RESULT_NAME];

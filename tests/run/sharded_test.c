@@ -12,7 +12,8 @@ static void run_sharded(cp_dtype dtype, const int *sizes, size_t size_count)
     for (size_t n = 0; n < list.count; n++) {
         golden_model golden = golden_open(list.paths[n]);
         for (size_t s = 0; s < size_count; s++) {
-            cp_run_options options = {.P = sizes[s], .exchange = CP_EXCHANGE_ULYSSES, .dtype = dtype};
+            cp_run_options options = {
+                .P = sizes[s], .exchange = {.kind = CP_EXCHANGE_ULYSSES}, .dtype = dtype};
             if (cp_model_program(golden.model)->H % sizes[s] != 0) {
                 assert_status(cp_run_check(golden.model, &options), CP_REFUSED, "ulysses");
                 continue;
