@@ -103,16 +103,19 @@ static void time_steps(cp_comm *comm, void *context)
 {
     timing *self = context;
     cp_rank *rank = &self->ranks[cp_comm_rank(comm)];
-    cp_rank_open(rank, self->model, self->options, comm);
+    cp_mesh mesh;
+    cp_rank_join(&mesh, comm, self->model, self->options);
+    cp_rank_open(rank, self->model, self->options, &mesh);
     for (int r = 0; r <= REPEATS; r++) {
         cp_comm_barrier(comm);
         double begin = now();
-        cp_rank_step(rank, self->model, self->options, self->weights, comm);
+        cp_rank_step(rank, self->model, self->options, self->weights, &mesh);
         cp_comm_barrier(comm);
         double taken = now() - begin;
         if (cp_comm_rank(comm) == 0 && (r == 1 || (r > 1 && taken < self->seconds)))
             self->seconds = taken;
     }
+    cp_mesh_close(&mesh);
 }
 
 static cp_status time_step(double *seconds, const cp_model *model, const cp_run_options *options)

@@ -185,17 +185,20 @@ cp_status cp_comm_agree(cp_comm *comm, cp_status mine)
     return cp_fail(worst, "%s", heard);
 }
 
-cp_comm *cp_comm_split(cp_comm *comm, int color)
+cp_comm *cp_comm_split(cp_comm *comm, int color, int rank, int size)
 {
-    cp_check(!cp_comm_measures(comm), "a measuring group cannot be split");
+    if (cp_comm_measures(comm))
+        return cp_comm_measuring(rank, size);
     cp_comm_gather_words(comm, CP_CALL_SPLIT, (uint64_t)(int64_t)color);
-    int rank = 0, size = 0, first = comm->rank;
+    int before = 0, members = 0, first = comm->rank;
     for (int peer = comm->size - 1; peer >= 0; peer--)
         if (comm->words[peer] == (uint64_t)(int64_t)color) {
             first = peer;
-            rank += peer < comm->rank;
-            size++;
+            before += peer < comm->rank;
+            members++;
         }
+    cp_check(before == rank && members == size, "rank %d becomes rank %d of %d in its subgroup, not %d of %d",
+             comm->rank, before, members, rank, size);
     return comm->transport->split(comm, color, rank, size, first);
 }
 

@@ -37,11 +37,12 @@ void cp_comm_barrier(cp_comm *comm);
  * before a phase in which one rank could fail alone. */
 cp_status cp_comm_agree(cp_comm *comm, cp_status mine);
 
-/* The subgroup of ranks that pass the same color, ordered by their rank here. Freed by cp_comm_close. */
-cp_comm *cp_comm_split(cp_comm *comm, int color);
+/* The subgroup of ranks that pass the same color, ordered by their rank here; this one must become `rank` of `size`,
+ * which a measuring group believes. Freed by cp_comm_close. */
+cp_comm *cp_comm_split(cp_comm *comm, int color, int rank, int size);
 void cp_comm_close(cp_comm *comm);
 
-/* A group that moves nothing: for memory plans. It cannot be split. Freed by cp_comm_close. */
+/* A group that moves nothing: for memory plans. Freed by cp_comm_close. */
 cp_comm *cp_comm_measuring(int rank, int size);
 bool cp_comm_measures(const cp_comm *comm);
 

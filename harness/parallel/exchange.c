@@ -81,6 +81,13 @@ cp_status cp_exchange_check(const cp_exchange_spec *spec, int P, int64_t H, int6
     return kinds[spec->kind].check(P, H, K);
 }
 
+cp_exchange_spec cp_exchange_settled(const cp_exchange_spec *spec, int P, int64_t H)
+{
+    (void)P;
+    (void)H;
+    return *spec;
+}
+
 cp_mixer *cp_exchange_open(const cp_exchange_spec *spec, const cp_exchange_setup *setup)
 {
     cp_check(setup->layout->P == cp_comm_size(setup->comm), "a layout of %d ranks on %d", setup->layout->P,

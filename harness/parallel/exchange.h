@@ -13,7 +13,7 @@ typedef enum cp_exchange_kind { CP_EXCHANGE_LOCAL, CP_EXCHANGE_ULYSSES, CP_EXCHA
 /* An exchange as it is asked for: "ulysses", "usp", "usp:2x4", "usp:2x4:ring-inner". */
 typedef struct cp_exchange_spec {
     cp_exchange_kind kind;
-    int ulysses, ring; /* usp: P = ulysses · ring; 0: chosen by cp_exchange_check */
+    int ulysses, ring; /* usp: P = ulysses · ring; 0: chosen by cp_exchange_settled */
     bool ring_inner;   /* usp: ranks that lie next to each other make a ring, not a ulysses group */
 } cp_exchange_spec;
 
@@ -30,9 +30,16 @@ typedef struct cp_exchange_rules {
     cp_alltoall_rule alltoall_layout;
 } cp_exchange_rules;
 
+/* The spec with what it leaves open chosen for layers of H query heads: usp gets the most ulysses ranks that divide both
+ * P and H, and a ring of the others. */
+cp_exchange_spec cp_exchange_settled(const cp_exchange_spec *spec, int P, int64_t H);
+
 /* CP_REFUSED with a sentence where this exchange cannot run a layer of H query heads and K key/value heads on P
  * ranks: local with P > 1; ulysses where P does not divide H. */
 cp_status cp_exchange_check(const cp_exchange_spec *spec, int P, int64_t H, int64_t K);
+
+/* The groups that a run's ranks form (mesh.h). */
+typedef struct cp_mesh cp_mesh;
 
 /* What every exchange is opened with; all borrowed. */
 typedef struct cp_exchange_setup {
@@ -42,6 +49,7 @@ typedef struct cp_exchange_setup {
     const cp_layout *layout;
     const cp_exchange_rules *rules;
     cp_arena *arena;
+    const cp_mesh *mesh; /* for usp: that of `comm`; others do not read it */
 } cp_exchange_setup;
 
 /* The mixer of this rank. It borrows comm, layout, rules and lives in `arena` together with its plans. A plan is made

@@ -21,8 +21,9 @@ void cp_rank_plan_make(cp_rank *self, const cp_model *model, const cp_run_option
 
 /* Everything of a step that takes memory or moves bytes: measured and run by the same lines. */
 static void step(cp_rank *self, const cp_model *model, const cp_run_options *options,
-                 const cp_tensor *weights, cp_comm *comm, const cp_ops *ops, cp_arena *arena)
+                 const cp_tensor *weights, const cp_mesh *mesh, const cp_ops *ops, cp_arena *arena)
 {
+    cp_comm *comm = mesh->cp;
     int rank = cp_comm_rank(comm);
     const cp_rank_plan *plan = &self->plan;
     const cp_program *program = model->program;
@@ -30,8 +31,8 @@ static void step(cp_rank *self, const cp_model *model, const cp_run_options *opt
     cp_shard_cut(&self->shard, &model->fixture->batch, &plan->tokens, &plan->layout, rank, padding_id,
                  options->dtype, arena);
     const cp_exchange_setup setup = {
-        comm, ops, options->attention, &plan->layout, &options->decisions.exchange, &self->plans};
-    const cp_mixer *mixer = cp_exchange_open(&options->exchange, &setup);
+        comm, ops, options->attention, &plan->layout, &options->decisions.exchange, &self->plans, mesh};
+    const cp_mixer *mixer = cp_exchange_open(&mesh->spec, &setup);
     cp_network_inputs inputs = {.ids = self->shard.ids,
                                 .embeds = self->shard.embeddings,
                                 .position = self->shard.position,
@@ -53,6 +54,12 @@ static void step(cp_rank *self, const cp_model *model, const cp_run_options *opt
                   arena);
 }
 
+void cp_rank_join(cp_mesh *mesh, cp_comm *world, const cp_model *model, const cp_run_options *options)
+{
+    cp_exchange_spec spec = cp_exchange_settled(&options->exchange, options->P, model->program->H);
+    cp_mesh_open(mesh, world, options->P, &spec);
+}
+
 /* The weights of a measured run are shapes. */
 static cp_tensor *weight_shapes(const cp_program *program, cp_dtype dtype, cp_arena *arena)
 {
@@ -66,27 +73,30 @@ void cp_rank_measure(cp_rank *self, const cp_model *model, const cp_run_options 
 {
     cp_arena measuring = cp_arena_measuring();
     cp_comm *comm = cp_comm_measuring(rank, options->P);
-    step(self, model, options, weight_shapes(model->program, options->dtype, &self->plans), comm,
+    cp_mesh mesh;
+    cp_rank_join(&mesh, comm, model, options);
+    step(self, model, options, weight_shapes(model->program, options->dtype, &self->plans), &mesh,
          cp_ops_shape(), &measuring);
+    cp_mesh_close(&mesh);
     cp_comm_close(comm);
     self->need = measuring.peak;
 }
 
-void cp_rank_open(cp_rank *self, const cp_model *model, const cp_run_options *options, cp_comm *comm)
+void cp_rank_open(cp_rank *self, const cp_model *model, const cp_run_options *options, const cp_mesh *mesh)
 {
-    int rank = cp_comm_rank(comm);
+    int rank = cp_comm_rank(mesh->cp);
     cp_rank_plan_make(self, model, options, rank);
     cp_rank_measure(self, model, options, rank);
     cp_status status = cp_arena_open(&self->arena, self->need);
     if (status != CP_OK)
-        cp_comm_fail(comm, status);
+        cp_comm_fail(mesh->cp, status);
 }
 
 void cp_rank_step(cp_rank *self, const cp_model *model, const cp_run_options *options,
-                  const cp_tensor *weights, cp_comm *comm)
+                  const cp_tensor *weights, const cp_mesh *mesh)
 {
     cp_arena_release(&self->arena, 0);
-    step(self, model, options, weights, comm, cp_ops_of(options->dtype), &self->arena);
+    step(self, model, options, weights, mesh, cp_ops_of(options->dtype), &self->arena);
 }
 
 void cp_rank_close(cp_rank *self)

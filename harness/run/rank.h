@@ -2,6 +2,7 @@
 #ifndef CPEQ_HARNESS_RUN_RANK_H
 #define CPEQ_HARNESS_RUN_RANK_H
 
+#include "harness/parallel/mesh.h"
 #include "harness/parallel/shard.h"
 #include "harness/run/model.h"
 #include "reference/network.h"
@@ -32,12 +33,15 @@ void cp_rank_plan_make(cp_rank *self, const cp_model *model, const cp_run_option
 /* Measures the step of `rank` with the shape table; self->need is filled. */
 void cp_rank_measure(cp_rank *self, const cp_model *model, const cp_run_options *options, int rank);
 
-/* Plans, measures and opens the arena; a rank without memory ends them all. Not collective otherwise. */
-void cp_rank_open(cp_rank *self, const cp_model *model, const cp_run_options *options, cp_comm *comm);
+/* Opens the groups of the run in `world`, which cp_mesh_close ends. Collective. */
+void cp_rank_join(cp_mesh *mesh, cp_comm *world, const cp_model *model, const cp_run_options *options);
 
-/* Runs the step; a further one starts from scratch in the same memory. Collective over `comm`. */
+/* Plans, measures and opens the arena; a rank without memory ends them all. Not collective otherwise. */
+void cp_rank_open(cp_rank *self, const cp_model *model, const cp_run_options *options, const cp_mesh *mesh);
+
+/* Runs the step; a further one starts from scratch in the same memory. Collective over the mesh's world. */
 void cp_rank_step(cp_rank *self, const cp_model *model, const cp_run_options *options,
-                  const cp_tensor *weights, cp_comm *comm);
+                  const cp_tensor *weights, const cp_mesh *mesh);
 
 /* Frees what the rank holds; safe for one that never ran. */
 void cp_rank_close(cp_rank *self);

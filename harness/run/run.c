@@ -31,8 +31,11 @@ static void rank_body(cp_comm *comm, void *context)
 {
     run *self = context;
     int rank = cp_comm_rank(comm);
-    cp_rank_open(&self->ranks->rank[rank], self->model, self->options, comm);
-    cp_rank_step(&self->ranks->rank[rank], self->model, self->options, self->weights, comm);
+    cp_mesh mesh;
+    cp_rank_join(&mesh, comm, self->model, self->options);
+    cp_rank_open(&self->ranks->rank[rank], self->model, self->options, &mesh);
+    cp_rank_step(&self->ranks->rank[rank], self->model, self->options, self->weights, &mesh);
+    cp_mesh_close(&mesh);
     if (self->options->transport == CP_TRANSPORT_MPI) {
         cp_results mine = cp_results_of(self->ranks, rank, self->model, self->options);
         cp_results_gather(self->results, &mine, self->ranks, comm, self->replicas);

@@ -62,7 +62,7 @@ static void body(cp_comm *comm, void *context)
     world_layout(&layout, P, 1, tokens, &plans);
     cp_exchange_rules rules = {0};
     const cp_exchange_spec ulysses = {.kind = CP_EXCHANGE_ULYSSES};
-    const cp_exchange_setup setup = {comm, cp_ops_of(CP_F64), CP_ATTENTION_DENSE, &layout, &rules, &plans};
+    const cp_exchange_setup setup = {comm, cp_ops_of(CP_F64), CP_ATTENTION_DENSE, &layout, &rules, &plans, NULL};
     const cp_mixer *mixer = cp_exchange_open(&ulysses, &setup);
 
     for (int n = 0; n < NUMBERS; n++)

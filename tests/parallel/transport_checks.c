@@ -261,13 +261,13 @@ static test_verdict agree_check(cp_comm *comm, uint64_t seed)
 static test_verdict split_check(cp_comm *comm, uint64_t seed)
 {
     int rank = cp_comm_rank(comm), P = cp_comm_size(comm);
-    cp_comm *third = cp_comm_split(comm, rank % 3 - 1);
-    int expected_size = P / 3 + (rank % 3 < P % 3);
+    int thirds = P / 3 + (rank % 3 < P % 3), number = rank / 3;
+    cp_comm *third = cp_comm_split(comm, rank % 3 - 1, number, thirds);
     test_verdict verdict = good;
-    if (cp_comm_size(third) != expected_size || cp_comm_rank(third) != rank / 3)
+    if (cp_comm_size(third) != thirds || cp_comm_rank(third) != number)
         verdict = test_failure("rank %d of %d became rank %d of %d", rank, P, cp_comm_rank(third),
                                cp_comm_size(third));
-    cp_comm *part = cp_comm_split(third, cp_comm_rank(third) % 2);
+    cp_comm *part = cp_comm_split(third, number % 2, number / 2, thirds / 2 + (number % 2 < thirds % 2));
     if (!verdict.fails)
         verdict = exchange_all(part, ragged_size, "in a group of a group");
     if (!verdict.fails)

@@ -21,7 +21,7 @@ static void one_fails(cp_comm *comm, void *context)
 {
     (void)context;
     cp_comm_barrier(comm);
-    cp_comm *pair = cp_comm_split(comm, cp_comm_rank(comm) / 2);
+    cp_comm *pair = cp_comm_split(comm, cp_comm_rank(comm) / 2, cp_comm_rank(comm) % 2, 2);
     if (cp_comm_rank(comm) == 2) {
         sleep_milliseconds(20);
         cp_fail(CP_BAD_INPUT, "weights.h5: a: not finite");
@@ -74,7 +74,7 @@ static void one_returns(cp_comm *comm, void *context)
 static void one_closes(cp_comm *comm, void *context)
 {
     (void)context;
-    cp_comm *group = cp_comm_split(comm, 0);
+    cp_comm *group = cp_comm_split(comm, 0, cp_comm_rank(comm), cp_comm_size(comm));
     int rank = cp_comm_rank(group);
     if (rank == 1)
         cp_comm_close(group);

@@ -145,7 +145,7 @@ static world_tensors cut_all(const world *w, int rank, cp_arena *arena)
 static const cp_mixer *open_exchange(const world *w, cp_comm *comm, const cp_ops *ops, cp_arena *plans)
 {
     static const cp_exchange_spec ulysses = {.kind = CP_EXCHANGE_ULYSSES};
-    const cp_exchange_setup setup = {comm, ops, CP_ATTENTION_DENSE, &w->layout, &w->rules, plans};
+    const cp_exchange_setup setup = {comm, ops, CP_ATTENTION_DENSE, &w->layout, &w->rules, plans, NULL};
     return cp_exchange_open(&ulysses, &setup);
 }
 
