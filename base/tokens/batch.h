@@ -16,10 +16,12 @@ typedef struct cp_batch {
     const double *inputs_embeds;   /* … or these [B,T,C] */
     const uint8_t *attention_mask; /* 1 = real */
     const int64_t *position_ids;
-    const int64_t *document_ids; /* -1 = padding */
-    const int64_t *labels;       /* not shifted … */
-    const int64_t *shift_labels; /* … or already shifted */
-    double num_items_in_batch;   /* the divisor; 0: the number of targets */
+    const int64_t *document_ids;  /* -1 = padding */
+    const int64_t *labels;        /* not shifted … */
+    const int64_t *shift_labels;  /* … or already shifted */
+    double num_items_in_batch;    /* the divisor; 0: the number of targets */
+    const int64_t *microbatch;    /* [B]: the accumulation step that a row belongs to */
+    const int64_t *data_parallel; /* [B]: the data-parallel group that a row belongs to */
 } cp_batch;
 
 /* CP_BAD_INPUT, naming `file` and the object, where: ids or labels are missing or given twice; an id or a label is

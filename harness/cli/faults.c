@@ -6,14 +6,6 @@
 
 const cp_option cp_faults_options[] = {{0}};
 
-static const char *needs_text(cp_needs needs)
-{
-    static const char *const texts[] = {[CP_NEEDS_NOTHING] = "",
-                                        [CP_NEEDS_RANKS] = "more than one rank",
-                                        [CP_NEEDS_ULYSSES] = "the ulysses exchange on more than one rank"};
-    return texts[needs];
-}
-
 /* ---- text --------------------------------------------------------------------------------------------------------- */
 
 static void print_lines(const char *prefix, const char *lines)
@@ -33,7 +25,7 @@ static void print_wrong_value(const cp_decision_value *value)
     if (value->where[0] != '\0')
         printf("        seen with: %s\n", value->where);
     if (value->needs != CP_NEEDS_NOTHING)
-        printf("        needs: %s\n", needs_text(value->needs));
+        printf("        needs: %s\n", cp_needs_text(value->needs));
     print_lines("        reported: ", value->reports);
 }
 
@@ -88,7 +80,7 @@ static cp_json *value_json(const cp_decision_value *value, bool right)
     cp_json_set_string(object, "formula", value->formula);
     cp_json_set_string(object, "expected_in", value->shows);
     cp_json_set_string(object, "seen_with", value->where);
-    cp_json_set_string(object, "needs", needs_text(value->needs));
+    cp_json_set_string(object, "needs", cp_needs_text(value->needs));
     cp_json_set(object, "reports", lines_json(value->reports));
     return object;
 }

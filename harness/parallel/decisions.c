@@ -135,23 +135,57 @@ const char *cp_decisions_describe(const cp_decisions *decisions, char text[CP_DE
 
 /* ---- combinations ----------------------------------------------------------------------------------------------- */
 
-static cp_status check_needs(const cp_decision *about, const cp_decision_value *value,
-                             const cp_exchange_spec *exchange, int P)
+static bool has_ranks(const cp_setting *setting)
 {
-    if (value->needs == CP_NEEDS_ULYSSES && exchange->kind != CP_EXCHANGE_ULYSSES)
-        return cp_fail(CP_REFUSED, "%s=%s means something with exchange ulysses only, not with %s",
-                       about->name, value->name, cp_exchange_name(exchange->kind));
-    if (value->needs != CP_NEEDS_NOTHING && P == 1)
-        return cp_fail(CP_REFUSED, "%s=%s means something on more than one rank only", about->name,
-                       value->name);
-    return CP_OK;
+    return setting->P > 1;
 }
 
-cp_status cp_decisions_check(const cp_decisions *decisions, const cp_exchange_spec *exchange, int P)
+static bool is_ulysses(const cp_setting *setting)
+{
+    return has_ranks(setting) && setting->exchange == CP_EXCHANGE_ULYSSES;
+}
+
+static bool has_groups(const cp_setting *setting)
+{
+    return setting->D > 1;
+}
+
+static bool has_groups_of_ranks(const cp_setting *setting)
+{
+    return has_groups(setting) && has_ranks(setting);
+}
+
+static bool has_microbatches(const cp_setting *setting)
+{
+    return setting->M > 1;
+}
+
+static const struct {
+    const char *text;
+    bool (*met)(const cp_setting *setting); /* NULL: always */
+} needs[CP_NEEDS_KINDS] = {
+    [CP_NEEDS_NOTHING] = {"", NULL},
+    [CP_NEEDS_RANKS] = {"more than one rank", has_ranks},
+    [CP_NEEDS_ULYSSES] = {"the ulysses exchange on more than one rank", is_ulysses},
+    [CP_NEEDS_GROUPS] = {"more than one data-parallel group", has_groups},
+    [CP_NEEDS_GROUPS_OF_RANKS] = {"more than one data-parallel group of more than one rank",
+                                  has_groups_of_ranks},
+    [CP_NEEDS_MICROBATCHES] = {"more than one micro-batch", has_microbatches},
+};
+
+const char *cp_needs_text(cp_needs which)
+{
+    return needs[which].text;
+}
+
+cp_status cp_decisions_check(const cp_decisions *decisions, const cp_setting *setting)
 {
     for (int i = 0; i < DECISIONS; i++) {
         const cp_decision *about = cp_decision_at(i);
-        CP_TRY(check_needs(about, &about->values[cp_decision_get(decisions, i)], exchange, P));
+        const cp_decision_value *value = &about->values[cp_decision_get(decisions, i)];
+        if (needs[value->needs].met && !needs[value->needs].met(setting))
+            return cp_fail(CP_REFUSED, "%s=%s needs %s", about->name, value->name,
+                           cp_needs_text(value->needs));
     }
     return CP_OK;
 }

@@ -23,9 +23,21 @@ typedef struct cp_decisions {
 /* What a wrong value needs to mean anything. */
 typedef enum cp_needs {
     CP_NEEDS_NOTHING,
-    CP_NEEDS_RANKS,  /* more than one */
-    CP_NEEDS_ULYSSES /* that exchange, and more than one rank */
+    CP_NEEDS_RANKS,           /* more than one */
+    CP_NEEDS_ULYSSES,         /* that exchange, and more than one rank */
+    CP_NEEDS_GROUPS,          /* more than one data-parallel group */
+    CP_NEEDS_GROUPS_OF_RANKS, /* more than one, of more than one rank each */
+    CP_NEEDS_MICROBATCHES,    /* more than one */
+    CP_NEEDS_KINDS
 } cp_needs;
+
+const char *cp_needs_text(cp_needs needs); /* "more than one rank" */
+
+/* The run that decisions are made for. */
+typedef struct cp_setting {
+    cp_exchange_kind exchange;
+    int P, D, M; /* ranks of a group, data-parallel groups, micro-batches */
+} cp_setting;
 
 typedef struct cp_decision_value {
     const char *name;    /* "per_rank" */
@@ -51,8 +63,8 @@ void cp_decision_put(cp_decisions *decisions, int decision, int value);
 /* Sets one from "name=value". CP_BAD_USAGE lists the names that are known. */
 cp_status cp_decisions_set(cp_decisions *decisions, const char *text);
 
-/* CP_REFUSED where a value that is set means nothing with this exchange on P ranks. */
-cp_status cp_decisions_check(const cp_decisions *decisions, const cp_exchange_spec *exchange, int P);
+/* CP_REFUSED where a value that is set means nothing in this setting. */
+cp_status cp_decisions_check(const cp_decisions *decisions, const cp_setting *setting);
 
 /* "loss_count=per_rank window=dropped", or "right", into `text`; returns it. */
 enum { CP_DECISIONS_TEXT = 2048 };

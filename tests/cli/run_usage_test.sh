@@ -65,7 +65,7 @@ both() {
 }
 both 'exchange local: one rank holds every token; 3 ranks need another exchange' --cp 3 --exchange local
 both '4 heads are no multiple of 3 ranks' --cp 3
-both 'alltoall_layout=rank_head means something with exchange ulysses only' --fault alltoall_layout=rank_head
-both 'label_shift=shard means something on more than one rank only' --fault label_shift=shard
+both 'alltoall_layout=rank_head needs the ulysses exchange on more than one rank' --fault alltoall_layout=rank_head
+both 'label_shift=shard needs more than one rank' --fault label_shift=shard
 check 'nothing written' no_such_file x.h5
 finish

@@ -119,22 +119,18 @@ static void refuses_what_means_nothing(void **state)
         {"gqa_map=modulo", false, true},      {"alltoall_layout=rank_head", false, true},
         {"chunk=dropped", true, true},
     };
+    const cp_setting alone = {.exchange = CP_EXCHANGE_LOCAL, .P = 1, .D = 1, .M = 1};
+    const cp_setting ranks = {.exchange = CP_EXCHANGE_ULYSSES, .P = 2, .D = 1, .M = 1};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cp_decisions decisions = {0};
         assert_ok(cp_decisions_set(&decisions, cases[i].text));
-        assert_int_equal(cp_decisions_check(&decisions, &(cp_exchange_spec){.kind = CP_EXCHANGE_LOCAL}, 1) ==
-                             CP_OK,
-                         cases[i].alone);
-        assert_int_equal(
-            cp_decisions_check(&decisions, &(cp_exchange_spec){.kind = CP_EXCHANGE_ULYSSES}, 2) == CP_OK,
-            cases[i].ranks);
+        assert_int_equal(cp_decisions_check(&decisions, &alone) == CP_OK, cases[i].alone);
+        assert_int_equal(cp_decisions_check(&decisions, &ranks) == CP_OK, cases[i].ranks);
     }
     cp_decisions decisions = {0};
     assert_ok(cp_decisions_set(&decisions, "gqa_map=modulo"));
-    assert_status(cp_decisions_check(&decisions, &(cp_exchange_spec){.kind = CP_EXCHANGE_LOCAL}, 1),
-                  CP_REFUSED, "gqa_map=modulo means something with exchange ulysses only, not with local");
-    assert_status(cp_decisions_check(&decisions, &(cp_exchange_spec){.kind = CP_EXCHANGE_ULYSSES}, 1),
-                  CP_REFUSED, "more than one rank only");
+    assert_status(cp_decisions_check(&decisions, &alone), CP_REFUSED,
+                  "gqa_map=modulo needs the ulysses exchange on more than one rank");
 }
 
 static void equivalents_name_values(void **state)
