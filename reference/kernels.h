@@ -11,6 +11,7 @@
     extern const cp_rope_ops cp_rope_##width;                                                                \
     extern const cp_pointwise_ops cp_pointwise_##width;                                                      \
     extern const cp_attention_ops cp_attention_dense_##width;                                                \
+    extern const cp_attention_ops cp_attention_block_##width;                                                \
     extern const cp_partial_ops cp_partial_##width;                                                          \
     extern const cp_loss_ops cp_loss_##width;
 

@@ -111,7 +111,7 @@ typedef struct cp_pointwise_ops {
     void (*convert)(cp_tensor y, cp_tensor x);
 } cp_pointwise_ops;
 
-/* ---- attention.c ------------------------------------------------------------------------------------------------
+/* ---- attention_dense.c, attention_block.c ----------------------------------------------------------------------
  * Any set of queries against any set of keys, each token known by its global index in its row:
  *
  *   t[i,j] = scale · q_i · k_j      z = softcap · tanh(t / softcap), or t where softcap is 0
@@ -127,6 +127,7 @@ typedef struct cp_pointwise_ops {
  * Every form computes this; they differ in what they hold at a time. */
 typedef enum cp_attention_form {
     CP_ATTENTION_DENSE, /* the scores of a tile of queries against all keys */
+    CP_ATTENTION_BLOCK, /* of a tile of queries against a block of keys: memory does not grow with the keys */
     CP_ATTENTION_FORMS
 } cp_attention_form;
 

@@ -6,8 +6,9 @@
     {                                                                                                        \
         .embedding = &cp_embedding_##width, .linear = &cp_linear_##width, .rmsnorm = &cp_rmsnorm_##width,    \
         .rope = &cp_rope_##width, .pointwise = &cp_pointwise_##width,                                        \
-        .attention = {[CP_ATTENTION_DENSE] = &cp_attention_dense_##width}, .partial = &cp_partial_##width,   \
-        .loss = &cp_loss_##width                                                                             \
+        .attention = {[CP_ATTENTION_DENSE] = &cp_attention_dense_##width,                                    \
+                      [CP_ATTENTION_BLOCK] = &cp_attention_block_##width},                                   \
+        .partial = &cp_partial_##width, .loss = &cp_loss_##width                                             \
     }
 
 static const cp_ops ops_f64 = CP_TABLE(f64);

@@ -15,7 +15,7 @@ const cp_option cp_run_command_options[] = {
     {"exchange", 0, "NAME", "how queries meet keys: local, ulysses (local on 1 rank, else ulysses)"},
     {"layout", 0, "NAME", "which rank holds which token: contiguous"},
     {"dtype", 0, "NAME", "float64, float32 (float64)"},
-    {"attention", 0, "NAME", "dense"},
+    {"attention", 0, "NAME", "how scores are held: dense, block (dense)"},
     {"per-rank", 0, NULL, "one file a rank, as the ranks of a real job would write them"},
     {"trace", 0, NULL, "keep what crosses the layers, and its gradients"},
     {"transport", 0, "NAME", "threads, mpi (mpi under mpirun, else threads)"},

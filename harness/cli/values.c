@@ -19,7 +19,8 @@ const char *cp_transport_value(int value)
 
 const char *cp_attention_value(int value)
 {
-    static const char *const names[CP_ATTENTION_FORMS] = {[CP_ATTENTION_DENSE] = "dense"};
+    static const char *const names[CP_ATTENTION_FORMS] = {
+        [CP_ATTENTION_DENSE] = "dense", [CP_ATTENTION_BLOCK] = "block"};
     return names[value];
 }
 

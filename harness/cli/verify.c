@@ -14,7 +14,7 @@ const cp_option cp_verify_options[] = {
     {"exchange", 0, "LIST", "local, ulysses, all (local on 1 rank, else ulysses)"},
     {"layout", 0, "LIST", "contiguous, all (contiguous)"},
     {"dtype", 0, "LIST", "float64, float32, all (float64)"},
-    {"attention", 0, "LIST", "dense, all (dense)"},
+    {"attention", 0, "LIST", "dense, block, all (dense)"},
     {"transport", 0, "NAME", "threads, mpi (mpi under mpirun, else threads)"},
     {"filter", 0, "GLOB", "only fixtures of this name, as 'llama/*'"},
     {"fault", 0, "DECISION=VALUE", "set one decision wrong; 'cpeq faults' lists them"},

@@ -27,7 +27,7 @@ refuse "--exchange: no 'ring'; there are local, ulysses" run --exchange ring
 refuse "--exchange: no 'all'; there are local, ulysses" run --exchange all
 refuse "--layout: no 'zigzag'; there are contiguous" run --layout zigzag
 refuse "--dtype: no 'bfloat16'; there are float64, float32" run --dtype bfloat16
-refuse "--attention: no 'varlen'; there are dense" run --attention varlen
+refuse "--attention: no 'sparse'; there are dense, block" run --attention sparse
 refuse "--transport: no 'nccl'; there are threads, mpi" run --transport nccl
 refuse '--transport: mpi needs a launcher: mpirun -n RANKS cpeq run' run --transport mpi
 refuse '--cp: given twice' run --cp 1 --cp 2
@@ -50,7 +50,7 @@ refuse "--exchange: no 'ring'; there are local, ulysses, all" verify --exchange 
 refuse "--exchange: 'local' twice in the list" verify --exchange local,local
 refuse "--layout: no 'x'; there are contiguous, all" verify --layout x
 refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,
-refuse "--attention: no 'block'; there are dense, all" verify --attention block
+refuse "--attention: no 'sparse'; there are dense, block, all" verify --attention sparse
 refuse '--transport: mpi needs a launcher' verify --transport mpi
 refuse "--rtol: '-1' is not a number of 0 or more" verify --rtol -1
 refuse "--atol: 'x' is not a number of 0 or more" verify --atol x

@@ -1,4 +1,4 @@
-/* The dense form against a triple loop over an explicit mask, and partial results merged against the whole. */
+/* Every form against a triple loop over an explicit mask, and partial results merged against the whole. */
 #include "tests/reference/drive.h"
 
 #include "base/rng.h"
@@ -20,7 +20,7 @@ typedef struct scene {
     double softcap;
 } scene;
 
-enum { BATCH = 2, MAX_T = 300 };
+enum { BATCH = 2, MAX_T = 600 };
 
 static const scene scenes[] = {
     {"one token", .T = 1, .H = 1, .K = 1, .Kv = 1, .D = 4, .Dv = 4},
@@ -40,6 +40,8 @@ static const scene scenes[] = {
     {"softcap", .T = 150, .H = 4, .K = 2, .Kv = 2, .D = 8, .Dv = 8, .softcap = 0.8},
     {"softcap, window, documents, padding", .T = 300, .H = 4, .K = 2, .Kv = 2, .D = 8, .Dv = 12,
      .softcap = 1.5, .window = 50, .document = 120, .right = 30, .left = 10},
+    {"three blocks of keys", .T = 600, .H = 2, .K = 1, .Kv = 1, .D = 8, .Dv = 8, .bidirectional = true},
+    {"a window longer than a block", .T = 600, .H = 3, .K = 3, .Kv = 3, .D = 4, .Dv = 4, .window = 290},
     {"rows that see nothing", .T = 200, .H = 3, .K = 1, .Kv = 1, .D = 8, .Dv = 8, .hides_rows = true},
 };
 
@@ -249,11 +251,12 @@ static results new_results(stage *s, cp_dtype dtype)
                      .dv = new_zeros(s, dtype, n->T, n->Kv, n->Dv)};
 }
 
-/* ---- dense against the triple loop ---- */
+/* ---- a form against the triple loop ---- */
 
-static void try_whole(stage *s, cp_dtype dtype, cp_matmul matmul, double limit, const char *how)
+static void try_whole(stage *s, cp_attention_form form, cp_dtype dtype, cp_matmul matmul, double limit,
+                      const char *how)
 {
-    const cp_attention_ops *ops = cp_ops_of(dtype)->attention[CP_ATTENTION_DENSE];
+    const cp_attention_ops *ops = cp_ops_of(dtype)->attention[form];
     const cp_partial_ops *partial = cp_ops_of(dtype)->partial;
     cp_precision precision = {.matmul = matmul};
     cp_attention attention = attention_of(s, s->index);
@@ -269,19 +272,33 @@ static void try_whole(stage *s, cp_dtype dtype, cp_matmul matmul, double limit, 
     cp_arena_release(&s->arena, mark);
 }
 
-static void dense_is_the_triple_loop(void **state)
+typedef void property(stage *s, cp_attention_form form, uint64_t seed);
+
+static void every_scene_in_every_form(property *check)
 {
-    (void)state;
     uint64_t seed = test_seed();
     for (size_t n = 0; n < sizeof scenes / sizeof *scenes; n++) {
         stage s;
         stage_open(&s, &scenes[n], seed);
-        try_whole(&s, CP_F64, CP_MATMUL_BLAS, 1e-13, "float64, BLAS");
-        try_whole(&s, CP_F64, CP_MATMUL_ORDERED, 1e-13, "float64, ordered");
-        try_whole(&s, CP_F32, CP_MATMUL_BLAS, 1e-5, "float32, BLAS");
-        try_whole(&s, CP_F32, CP_MATMUL_ORDERED, 1e-5, "float32, ordered");
+        for (int form = 0; form < CP_ATTENTION_FORMS; form++)
+            check(&s, (cp_attention_form)form, seed);
         cp_arena_close(&s.arena);
     }
+}
+
+static void whole(stage *s, cp_attention_form form, uint64_t seed)
+{
+    (void)seed;
+    try_whole(s, form, CP_F64, CP_MATMUL_BLAS, 1e-13, "float64, BLAS");
+    try_whole(s, form, CP_F64, CP_MATMUL_ORDERED, 1e-13, "float64, ordered");
+    try_whole(s, form, CP_F32, CP_MATMUL_BLAS, 1e-5, "float32, BLAS");
+    try_whole(s, form, CP_F32, CP_MATMUL_ORDERED, 1e-5, "float32, ordered");
+}
+
+static void forms_are_the_triple_loop(void **state)
+{
+    (void)state;
+    every_scene_in_every_form(whole);
 }
 
 /* ---- parts merged against the whole ---- */
@@ -340,9 +357,9 @@ typedef struct key_part {
     cp_tensor index, k, v;
 } key_part;
 
-static void try_parts(stage *s, partition *which, cp_matmul matmul, const char *how)
+static void try_parts(stage *s, cp_attention_form form, partition *which, cp_matmul matmul, const char *how)
 {
-    const cp_attention_ops *ops = cp_ops_of(CP_F64)->attention[CP_ATTENTION_DENSE];
+    const cp_attention_ops *ops = cp_ops_of(CP_F64)->attention[form];
     const cp_partial_ops *partial = cp_ops_of(CP_F64)->partial;
     cp_precision precision = {.matmul = matmul};
     size_t mark = cp_arena_mark(&s->arena);
@@ -372,18 +389,18 @@ static void try_parts(stage *s, partition *which, cp_matmul matmul, const char *
     cp_arena_release(&s->arena, mark);
 }
 
+static void parts(stage *s, cp_attention_form form, uint64_t seed)
+{
+    (void)seed;
+    try_parts(s, form, interleaved_part, CP_MATMUL_BLAS, "interleaved parts");
+    try_parts(s, form, contiguous_part, CP_MATMUL_BLAS, "contiguous parts");
+    try_parts(s, form, interleaved_part, CP_MATMUL_ORDERED, "interleaved parts, ordered");
+}
+
 static void merged_parts_are_the_whole(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed();
-    for (size_t n = 0; n < sizeof scenes / sizeof *scenes; n++) {
-        stage s;
-        stage_open(&s, &scenes[n], seed);
-        try_parts(&s, interleaved_part, CP_MATMUL_BLAS, "interleaved parts");
-        try_parts(&s, contiguous_part, CP_MATMUL_BLAS, "contiguous parts");
-        try_parts(&s, interleaved_part, CP_MATMUL_ORDERED, "interleaved parts, ordered");
-        cp_arena_close(&s.arena);
-    }
+    every_scene_in_every_form(parts);
 }
 
 /* ---- merge alone ---- */
@@ -435,48 +452,114 @@ static void infinity_is_no_log_sum(void **state)
 
 /* ---- order ---- */
 
+static void rows_alone(stage *s, cp_attention_form form, uint64_t seed)
+{
+    const cp_attention_ops *ops = cp_ops_of(CP_F32)->attention[form];
+    size_t mark = cp_arena_mark(&s->arena);
+    cp_precision precision = {.matmul = CP_MATMUL_ORDERED};
+    cp_attention attention = attention_of(s, s->index);
+    cp_tensor q = converted(s, s->q, CP_F32), k = converted(s, s->k, CP_F32), v = converted(s, s->v, CP_F32);
+    cp_tensor dout = converted(s, s->dout, CP_F32);
+    cp_tensor delta = converted(s, s->lse, CP_F32);
+    tensor_fill_random(delta, seed, "delta");
+    results whole = new_results(s, CP_F32), cut = new_results(s, CP_F32);
+    ops->forward(whole.o, whole.lse, q, k, v, &attention, &s->arena, precision);
+    ops->backward(whole.dq, CP_NONE, CP_NONE, dout, whole.lse, delta, q, k, v, &attention, &s->arena,
+                  precision);
+    for (int64_t first = 0, count; first < s->scene->T; first += count) {
+        count = first % 2 ? 1 : s->scene->T - first < 45 ? s->scene->T - first : 45;
+#define CUT(tensor) cp_tensor_slice(tensor, 1, first, count)
+        attention.query_index = CUT(s->index);
+        ops->forward(CUT(cut.o), CUT(cut.lse), CUT(q), k, v, &attention, &s->arena, precision);
+        ops->backward(CUT(cut.dq), CP_NONE, CP_NONE, CUT(dout), CUT(cut.lse), CUT(delta), CUT(q), k, v,
+                      &attention, &s->arena, precision);
+#undef CUT
+    }
+    require(test_compare_bitwise(cut.o, whole.o), s, "cut rows", "o");
+    require(test_compare_bitwise(cut.lse, whole.lse), s, "cut rows", "lse");
+    require(test_compare_bitwise(cut.dq, whole.dq), s, "cut rows", "dq");
+    cp_arena_release(&s->arena, mark);
+}
+
 /* With ordered products, a query's row is bitwise what it is alone, whichever others are in the call. */
 static void rows_are_independent_when_ordered(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed();
-    for (size_t n = 0; n < sizeof scenes / sizeof *scenes; n++) {
-        stage s;
-        stage_open(&s, &scenes[n], seed);
-        const cp_attention_ops *ops = cp_ops_of(CP_F32)->attention[CP_ATTENTION_DENSE];
-        cp_precision precision = {.matmul = CP_MATMUL_ORDERED};
-        cp_attention attention = attention_of(&s, s.index);
-        cp_tensor q = converted(&s, s.q, CP_F32), k = converted(&s, s.k, CP_F32),
-                  v = converted(&s, s.v, CP_F32);
-        cp_tensor dout = converted(&s, s.dout, CP_F32);
-        cp_tensor delta = converted(&s, s.lse, CP_F32);
-        tensor_fill_random(delta, seed, "delta");
-        results whole = new_results(&s, CP_F32), cut = new_results(&s, CP_F32);
-        ops->forward(whole.o, whole.lse, q, k, v, &attention, &s.arena, precision);
-        ops->backward(whole.dq, CP_NONE, CP_NONE, dout, whole.lse, delta, q, k, v, &attention, &s.arena,
-                      precision);
-        for (int64_t first = 0, count; first < s.scene->T; first += count) {
-            count = first % 2 ? 1 : s.scene->T - first < 45 ? s.scene->T - first : 45;
-#define CUT(tensor) cp_tensor_slice(tensor, 1, first, count)
-            attention.query_index = CUT(s.index);
-            ops->forward(CUT(cut.o), CUT(cut.lse), CUT(q), k, v, &attention, &s.arena, precision);
-            ops->backward(CUT(cut.dq), CP_NONE, CP_NONE, CUT(dout), CUT(cut.lse), CUT(delta), CUT(q), k, v,
-                          &attention, &s.arena, precision);
-#undef CUT
-        }
-        require(test_compare_bitwise(cut.o, whole.o), &s, "cut rows", "o");
-        require(test_compare_bitwise(cut.lse, whole.lse), &s, "cut rows", "lse");
-        require(test_compare_bitwise(cut.dq, whole.dq), &s, "cut rows", "dq");
-        cp_arena_close(&s.arena);
-    }
+    every_scene_in_every_form(rows_alone);
+}
+
+/* ---- corners ---- */
+
+/* Ranks may be empty: no queries, or no keys, of which nothing is seen. */
+static void nobody(stage *s, cp_attention_form form, uint64_t seed)
+{
+    (void)seed;
+    const cp_attention_ops *ops = cp_ops_of(CP_F64)->attention[form];
+    cp_attention attention = attention_of(s, s->index);
+    size_t mark = cp_arena_mark(&s->arena);
+    results r = new_results(s, CP_F64);
+    tensor_fill(r.o, 7);
+#define NONE_OF(tensor) cp_tensor_slice(tensor, 1, 0, 0)
+    attention.key_index = NONE_OF(s->index);
+    ops->forward(r.o, r.lse, s->q, NONE_OF(s->k), NONE_OF(s->v), &attention, &s->arena, (cp_precision){0});
+    ops->backward(r.dq, NONE_OF(r.dk), NONE_OF(r.dv), s->dout, r.lse, r.lse, s->q, NONE_OF(s->k),
+                  NONE_OF(s->v), &attention, &s->arena, (cp_precision){0});
+    attention = attention_of(s, s->index);
+    attention.query_index = NONE_OF(s->index);
+    ops->forward(NONE_OF(r.o), NONE_OF(r.lse), NONE_OF(s->q), s->k, s->v, &attention, &s->arena,
+                 (cp_precision){0});
+    ops->backward(NONE_OF(r.dq), r.dk, r.dv, NONE_OF(s->dout), NONE_OF(r.lse), NONE_OF(r.lse), NONE_OF(s->q),
+                  s->k, s->v, &attention, &s->arena, (cp_precision){0});
+#undef NONE_OF
+    const cp_tensor zero[] = {r.o, r.dq, r.dk, r.dv};
+    for (size_t n = 0; n < sizeof zero / sizeof *zero; n++)
+        for (int64_t e = 0; e < cp_tensor_count(zero[n]); e++)
+            assert_true(element_get(zero[n], e) == 0);
+    for (int64_t e = 0; e < cp_tensor_count(r.lse); e++)
+        assert_true(element_get(r.lse, e) == -INFINITY);
+    cp_arena_release(&s->arena, mark);
+}
+
+static void no_queries_or_no_keys(void **state)
+{
+    (void)state;
+    every_scene_in_every_form(nobody);
+}
+
+/* Bytes of scratch that a form takes for T tokens of one key head, backward included. */
+static size_t scratch_for(int64_t T, cp_attention_form form)
+{
+    static const int32_t head[2] = {0};
+    cp_attention attention = {.query_index = CP_VIEW(NULL, CP_I64, 1, T),
+                              .key_index = CP_VIEW(NULL, CP_I64, 1, T),
+                              .key_head = head,
+                              .value_head = head};
+    cp_tensor q = CP_VIEW(NULL, CP_F32, 1, T, 2, 16), k = CP_VIEW(NULL, CP_F32, 1, T, 1, 16);
+    cp_tensor lse = CP_VIEW(NULL, CP_F32, 1, T, 2);
+    cp_arena measuring = cp_arena_measuring();
+    const cp_attention_ops *ops = cp_ops_shape()->attention[form];
+    ops->forward(q, lse, q, k, k, &attention, &measuring, (cp_precision){0});
+    ops->backward(q, k, k, q, lse, lse, q, k, k, &attention, &measuring, (cp_precision){0});
+    return measuring.peak;
+}
+
+/* Four times the tokens take at most four times the scratch; the dense form shows that the test would see more. */
+static void block_memory_is_linear(void **state)
+{
+    (void)state;
+    enum { T = 1 << 14 };
+    size_t streamed = scratch_for(T, CP_ATTENTION_BLOCK);
+    assert_true(scratch_for(4 * T, CP_ATTENTION_BLOCK) <= 4 * streamed);
+    assert_true(streamed < scratch_for(T, CP_ATTENTION_DENSE) / 2);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_is_the_triple_loop),  cmocka_unit_test(merged_parts_are_the_whole),
+        cmocka_unit_test(forms_are_the_triple_loop), cmocka_unit_test(merged_parts_are_the_whole),
         cmocka_unit_test(nothing_merges_to_nothing), cmocka_unit_test(merge_by_hand),
         cmocka_unit_test(infinity_is_no_log_sum),    cmocka_unit_test(rows_are_independent_when_ordered),
+        cmocka_unit_test(no_queries_or_no_keys),     cmocka_unit_test(block_memory_is_linear),
     };
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
 }

@@ -194,9 +194,9 @@ static void softcap_backward(const operands *o, const call *c)
         c->ops->pointwise->softcap_backward(o->din[0], o->dout, o->out, 1.5, c->precision);
 }
 
-/* ---- attention, causal: grouped heads, with softcap, and heads of v read in another order than those of k ---- */
+/* ---- attention, causal, in every form: grouped heads, with softcap, and heads of v read in another order than those of k ---- */
 
-enum { ATTENTION_PLAIN, ATTENTION_CAPPED, ATTENTION_CROSSED };
+enum { ATTENTION_PLAIN, ATTENTION_CAPPED, ATTENTION_CROSSED, ATTENTION_VARIANTS };
 
 static void attention_shape(operands *o, const sizes *n, int variant)
 {
@@ -211,7 +211,8 @@ static void attention_shape(operands *o, const sizes *n, int variant)
     o->filling[0] = FILL_INDEX;
     for (int64_t h = 0; h < n->H; h++) {
         o->key_head[h] = (int32_t)(h * n->K / n->H);
-        o->value_head[h] = (int32_t)(variant == ATTENTION_CROSSED ? h % n->K : h * n->K / n->H);
+        o->value_head[h] =
+            (int32_t)(variant % ATTENTION_VARIANTS == ATTENTION_CROSSED ? h % n->K : h * n->K / n->H);
     }
 }
 
@@ -223,23 +224,27 @@ static cp_attention attention_of(const operands *o, const call *c)
                           .key_head = o->key_head,
                           .value_head = o->value_head,
                           .scale = 0.4,
-                          .softcap = c->variant == ATTENTION_CAPPED ? 1.75 : 0};
+                          .softcap = c->variant % ATTENTION_VARIANTS == ATTENTION_CAPPED ? 1.75 : 0};
+}
+
+static const cp_attention_ops *form_of(const call *c)
+{
+    return c->ops->attention[c->variant / ATTENTION_VARIANTS];
 }
 
 static void attention_forward(const operands *o, const call *c)
 {
     cp_attention attention = attention_of(o, c);
-    c->ops->attention[CP_ATTENTION_DENSE]->forward(o->out, o->saved[0], o->in[0], o->in[1], o->in[2],
-                                                   &attention, c->scratch, c->precision);
+    form_of(c)->forward(o->out, o->saved[0], o->in[0], o->in[1], o->in[2], &attention, c->scratch,
+                        c->precision);
 }
 
 static void attention_backward(const operands *o, const call *c)
 {
     cp_attention attention = attention_of(o, c);
     c->ops->partial->delta(o->saved[1], o->dout, o->out);
-    c->ops->attention[CP_ATTENTION_DENSE]->backward(o->din[0], o->din[1], o->din[2], o->dout, o->saved[0],
-                                                    o->saved[1], o->in[0], o->in[1], o->in[2], &attention,
-                                                    c->scratch, c->precision);
+    form_of(c)->backward(o->din[0], o->din[1], o->din[2], o->dout, o->saved[0], o->saved[1], o->in[0],
+                         o->in[1], o->in[2], &attention, c->scratch, c->precision);
 }
 
 /* ---- loss ---- */
@@ -287,8 +292,8 @@ const operation operations[] = {
      .forward = gate_forward, .backward = gate_backward},
     {"softcap", .variants = 1, .token_inputs = 1, .single = 2e-6, .shape = one_input_shape,
      .forward = softcap_forward, .backward = softcap_backward},
-    {"attention", .variants = 3, .mixes = true, .token_inputs = 3, .single = 2e-5, .shape = attention_shape,
-     .forward = attention_forward, .backward = attention_backward},
+    {"attention", .variants = ATTENTION_VARIANTS * CP_ATTENTION_FORMS, .mixes = true, .token_inputs = 3,
+     .single = 2e-5, .shape = attention_shape, .forward = attention_forward, .backward = attention_backward},
     {"loss", .variants = 1, .overwrites = true, .token_inputs = 1, .single = 1e-5, .shape = loss_shape,
      .forward = loss_forward, .backward = loss_backward},
 };
