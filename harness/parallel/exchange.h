@@ -6,6 +6,7 @@
 #include "harness/parallel/alltoall.h"
 #include "harness/parallel/comm.h"
 #include "harness/parallel/heads.h"
+#include "harness/parallel/sink_plan.h"
 #include "reference/mixer.h"
 
 typedef enum cp_exchange_kind { CP_EXCHANGE_LOCAL, CP_EXCHANGE_ULYSSES, CP_EXCHANGE_KINDS } cp_exchange_kind;
@@ -28,6 +29,7 @@ cp_status cp_exchange_parse(cp_exchange_spec *spec, const char *text);
 typedef struct cp_exchange_rules {
     cp_head_rules heads;
     cp_alltoall_rule alltoall_layout;
+    cp_sink_rules sinks;
 } cp_exchange_rules;
 
 /* The spec with what it leaves open chosen for layers of H query heads: usp gets the most ulysses ranks that divide both

@@ -6,4 +6,11 @@
 
 cp_mixer *cp_exchange_ulysses(const cp_exchange_setup *setup);
 
+/* Ulysses in `group`, a subgroup of setup->comm (or itself), around `inner`, which attends over all tokens of the
+ * subgroup and keeps at most CP_INNER_SAVED tensors. `layout` is over the ranks of the subgroup: index[r][b,s] is a
+ * token's place among all its tokens. The other verbs are those of setup->comm. Everything is borrowed. */
+enum { CP_INNER_SAVED = CP_SAVED_TENSORS - 4 };
+cp_mixer *cp_ulysses_around(const cp_exchange_setup *setup, cp_comm *group, const cp_layout *layout,
+                            const cp_mixer *inner);
+
 #endif

@@ -1,12 +1,13 @@
-/* Ulysses: an all-to-all turns sequence shards with all heads into head shards with the whole sequence, the local
- * mixer attends there, and an all-to-all brings the result back. The backward is the same with both turned round. */
+/* Ulysses: an all-to-all turns sequence shards with all heads into head shards with the whole sequence, an inner mixer
+ * attends there, and an all-to-all brings the result back. The backward is the same with both turned round. The inner
+ * mixer is the local one where the group is all ranks; where it is a part of them, it exchanges with the others. */
 #include "harness/parallel/exchange_kinds.h"
 #include "harness/parallel/group_mixer.h"
 
 #include <string.h>
 
 /* What the forward keeps: q, k, v, o of this rank's heads and all tokens, behind what the inner mixer keeps. */
-enum { SAVED_Q = CP_SAVED_TENSORS - 4, SAVED_K, SAVED_V, SAVED_O };
+enum { SAVED_Q = CP_INNER_SAVED, SAVED_K, SAVED_V, SAVED_O };
 
 enum { Q, K, V, INPUTS };
 
@@ -16,15 +17,16 @@ typedef struct head_exchange {
     int32_t *key_head, *value_head; /* [H]: the model's */
     cp_head_plan key, value;
     cp_alltoall_plan input[INPUTS], output;
+    cp_sink_plan sink;
     struct head_exchange *next;
 } head_exchange;
 
 typedef struct ulysses_state {
-    cp_comm *comm;
-    const cp_layout *layout;
+    cp_comm *comm;           /* of the ranks that share the heads */
+    const cp_layout *layout; /* over them */
     const cp_exchange_rules *rules;
-    cp_arena *arena; /* for plans */
-    cp_mixer inner;  /* over the whole sequence */
+    cp_arena *arena;       /* for plans */
+    const cp_mixer *inner; /* over all their tokens */
     head_exchange *exchanges;
 } ulysses_state;
 
@@ -52,7 +54,8 @@ static head_exchange *make_exchange(ulysses_state *s, const cp_attend *attend, i
                          .heads_of_k = heads_of_k,
                          .heads_of_v = heads_of_v,
                          .key_head = copied(attend->key_head, attend->H, s->arena),
-                         .value_head = copied(attend->value_head, attend->H, s->arena)};
+                         .value_head = copied(attend->value_head, attend->H, s->arena),
+                         .sink = cp_sink_plan_make(&s->rules->sinks, P, rank, attend->H)};
     cp_head_plan query;
     cp_head_plan_own(&query, P, e->H, s->arena);
     cp_head_plan_make(&e->key, &s->rules->heads, P, e->H, heads_of_k, e->key_head, s->arena);
@@ -77,13 +80,11 @@ static const head_exchange *exchange_for(ulysses_state *s, const cp_attend *atte
     return make_exchange(s, attend, k.extent[2], v.extent[2]);
 }
 
-/* The part of a tensor [H] that belongs to this rank's query heads; CP_NONE of CP_NONE. */
-static cp_tensor own_heads(const ulysses_state *s, cp_tensor heads)
+/* The sinks, or their gradients, of this rank's query heads: of a tensor [H]; CP_NONE without. */
+static cp_tensor own_sinks(const head_exchange *e, cp_tensor heads)
 {
-    if (!cp_tensor_given(heads))
-        return CP_NONE;
-    int64_t count = heads.extent[0] / s->layout->P;
-    return cp_tensor_slice(heads, 0, cp_comm_rank(s->comm) * count, count);
+    return cp_tensor_given(heads) && e->sink.given ? cp_tensor_slice(heads, 0, e->sink.first, e->sink.count)
+                                                   : CP_NONE;
 }
 
 /* The attention of this rank's own query heads. */
@@ -95,7 +96,7 @@ static cp_attend inner_attend(const ulysses_state *s, const head_exchange *e, co
     inner.K = e->key.received[rank];
     inner.key_head = e->key.local[rank];
     inner.value_head = e->value.local[rank];
-    inner.sink = own_heads(s, attend->sink);
+    inner.sink = own_sinks(e, attend->sink);
     return inner;
 }
 
@@ -178,9 +179,10 @@ static cp_tensor rows(unsigned char *data, cp_dtype dtype, const cp_block *block
     return tensor;
 }
 
+static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
+
 static void add(const ulysses_mixer *u, const message *m, int i, const cp_block *block)
 {
-    static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
     const cp_pointwise_ops *ops = u->group.mixer.ops->pointwise;
     cp_tensor tensor = m->part[i].tensor;
     unsigned char *from = wire_of(m, i, block, u->state->layout->P);
@@ -268,13 +270,32 @@ static void ulysses_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, 
     cp_tensor all_v = take_heads(s, e->value.received[rank], v, arena);
     cp_tensor all_o = take_heads(s, inner.H, v, arena);
     move(u, heads_message(e, all_q, all_k, all_v), tokens_message(e, q, k, v), unpack, arena);
-    s->inner.attend(&s->inner, all_o, saved, all_q, all_k, all_v, &inner, arena, precision);
+    s->inner->attend(s->inner, all_o, saved, all_q, all_k, all_v, &inner, arena, precision);
     move(u, one_tensor(o, &e->output.tokens), one_tensor(all_o, &e->output.heads), unpack, arena);
 
     saved->tensor[SAVED_Q] = all_q;
     saved->tensor[SAVED_K] = all_k;
     saved->tensor[SAVED_V] = all_v;
     saved->tensor[SAVED_O] = all_o;
+}
+
+/* Zeros like the sinks; CP_NONE without. */
+static cp_tensor take_sinks(cp_tensor sinks, cp_arena *arena)
+{
+    if (!cp_tensor_given(sinks))
+        return CP_NONE;
+    cp_tensor taken = CP_TAKE(arena, sinks.dtype, sinks.extent[0]);
+    cp_tensor_zero(taken);
+    return taken;
+}
+
+static void add_sinks(const ulysses_mixer *u, cp_tensor dsink, cp_tensor share, double weight)
+{
+    const cp_pointwise_ops *ops = u->group.mixer.ops->pointwise;
+    if (!cp_tensor_given(share))
+        return;
+    ops->scale(share, share, weight, exact);
+    ops->accumulate(dsink, share, exact);
 }
 
 static void ulysses_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tensor dk, cp_tensor dv,
@@ -300,13 +321,30 @@ static void ulysses_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tens
     cp_tensor_zero(all_dk);
     cp_tensor_zero(all_dv);
     move(u, one_tensor(all_dout, &e->output.heads), one_tensor(dout, &e->output.tokens), unpack, scratch);
-    s->inner.attend_backward(&s->inner, all_dq, all_dk, all_dv, own_heads(s, dsink), all_dout, saved, all_o,
-                             all_q, all_k, all_v, &inner, scratch, precision);
+    cp_tensor own_dsink = take_sinks(inner.sink, scratch);
+    s->inner->attend_backward(s->inner, all_dq, all_dk, all_dv, own_dsink, all_dout, saved, all_o, all_q,
+                              all_k, all_v, &inner, scratch, precision);
+    add_sinks(u, own_sinks(e, dsink), own_dsink, e->sink.weight);
     move(u, tokens_message(e, dq, dk, dv), heads_message(e, all_dq, all_dk, all_dv), add, scratch);
     cp_arena_release(scratch, mark);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+cp_mixer *cp_ulysses_around(const cp_exchange_setup *setup, cp_comm *group, const cp_layout *layout,
+                            const cp_mixer *inner)
+{
+    cp_arena *arena = setup->arena;
+    ulysses_state *state = cp_arena_take(arena, sizeof *state);
+    *state = (ulysses_state){
+        .comm = group, .layout = layout, .rules = setup->rules, .arena = arena, .inner = inner};
+    ulysses_mixer *u = cp_arena_take(arena, sizeof *u);
+    u->state = state;
+    cp_group_mixer_open(&u->group, setup);
+    u->group.mixer.attend = ulysses_attend;
+    u->group.mixer.attend_backward = ulysses_attend_backward;
+    return &u->group.mixer;
+}
 
 static cp_tensor whole_index(const cp_layout *layout, cp_arena *arena)
 {
@@ -319,18 +357,7 @@ static cp_tensor whole_index(const cp_layout *layout, cp_arena *arena)
 
 cp_mixer *cp_exchange_ulysses(const cp_exchange_setup *setup)
 {
-    cp_arena *arena = setup->arena;
-    ulysses_state *state = cp_arena_take(arena, sizeof *state);
-    *state =
-        (ulysses_state){.comm = setup->comm,
-                        .layout = setup->layout,
-                        .rules = setup->rules,
-                        .arena = arena,
-                        .inner = cp_mixer_local(setup->ops, setup->form, whole_index(setup->layout, arena))};
-    ulysses_mixer *u = cp_arena_take(arena, sizeof *u);
-    u->state = state;
-    cp_group_mixer_open(&u->group, setup);
-    u->group.mixer.attend = ulysses_attend;
-    u->group.mixer.attend_backward = ulysses_attend_backward;
-    return &u->group.mixer;
+    cp_mixer *inner = cp_arena_take(setup->arena, sizeof *inner);
+    *inner = cp_mixer_local(setup->ops, setup->form, whole_index(setup->layout, setup->arena));
+    return cp_ulysses_around(setup, setup->comm, setup->layout, inner);
 }
