@@ -326,14 +326,19 @@ void cp_json_set_integer(cp_json *object, const char *name, int64_t value)
     set(object, name, json_integer(value));
 }
 
-void cp_json_set_real(cp_json *object, const char *name, double value)
+/* JSON has no words for what is not finite. */
+static json_t *new_real(double value)
 {
     if (isnan(value))
-        set(object, name, json_string("nan"));
-    else if (isinf(value))
-        set(object, name, json_string(value < 0 ? "-inf" : "inf"));
-    else
-        set(object, name, json_real(value));
+        return json_string("nan");
+    if (isinf(value))
+        return json_string(value < 0 ? "-inf" : "inf");
+    return json_real(value);
+}
+
+void cp_json_set_real(cp_json *object, const char *name, double value)
+{
+    set(object, name, new_real(value));
 }
 
 void cp_json_set_string(cp_json *object, const char *name, const char *value)
@@ -355,6 +360,11 @@ void cp_json_append(cp_json *array, cp_json *value)
 void cp_json_append_integer(cp_json *array, int64_t value)
 {
     cp_json_append(array, (cp_json *)made(json_integer(value)));
+}
+
+void cp_json_append_real(cp_json *array, double value)
+{
+    cp_json_append(array, (cp_json *)made(new_real(value)));
 }
 
 void cp_json_append_string(cp_json *array, const char *value)

@@ -52,6 +52,7 @@ void cp_json_set_string(cp_json *object, const char *name, const char *value);
 void cp_json_set(cp_json *object, const char *name, cp_json *value); /* takes `value` over */
 void cp_json_append(cp_json *array, cp_json *value);                 /* takes `value` over */
 void cp_json_append_integer(cp_json *array, int64_t value);
+void cp_json_append_real(cp_json *array, double value); /* not finite: as cp_json_set_real */
 void cp_json_append_string(cp_json *array, const char *value);
 
 /* The text, two spaces of indentation, members in the order they were set; freed by free(). */

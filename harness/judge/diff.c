@@ -30,6 +30,7 @@ typedef struct judgement {
     size_t count;
     measurement *measurements; /* [count] */
     cp_groups groups;
+    cp_owners owners;
 } judgement;
 
 /* ---- measuring ---- */
@@ -110,7 +111,12 @@ static cp_status measure_pair(judgement *j, const cp_pair *pair)
     }
     measurement *m = &j->measurements[j->count++];
     *m = (measurement){.pair = *pair, .tensor = j->result->count - 1};
-    CP_TRY(cp_measure_pair(&m->statistics, &j->measure, pair, tensor, j->limits.atol, j->limits.rtol));
+    cp_spread spread;
+    cp_spread_begin(&spread, tensor, &j->result->bins, j->owners);
+    cp_status status =
+        cp_measure_pair(&m->statistics, &spread, &j->measure, pair, tensor, j->limits.atol, j->limits.rtol);
+    cp_spread_finish(&spread, tensor);
+    CP_TRY(status);
     take_over(tensor, &m->statistics);
     return check_truth(j, tensor, &m->statistics);
 }
@@ -368,6 +374,7 @@ static cp_status judge_all(judgement *j, const cp_diff_options *options)
 {
     j->limits = cp_runs_limits(j->result, &j->sides, options);
     if (cp_runs_check(j->result, &j->sides)) {
+        j->owners = cp_bins_open(&j->result->bins, &j->sides, &j->measure.places);
         CP_TRY(cp_ran_judge(j->result, &j->sides, &j->measure.places));
         CP_TRY(judge_tensors(j));
     }
@@ -392,6 +399,7 @@ cp_status cp_diff(cp_result *result, const cp_source *expected, const cp_source 
     cp_measure_open(&j.measure, &j.sides);
     cp_status status = judge_all(&j, options);
     cp_measure_close(&j.measure);
+    cp_owners_close(j.owners);
     cp_groups_close(&j.groups);
     free(j.pairs);
     free(j.measurements);

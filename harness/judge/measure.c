@@ -71,8 +71,8 @@ static int64_t block_length(int64_t whole, int64_t first)
     return whole - first < BLOCK ? whole - first : BLOCK;
 }
 
-cp_status cp_measure_pair(cp_statistics *statistics, const cp_measure *measure, const cp_pair *pair,
-                          const cp_tensor_result *tensor, double atol, double rtol)
+cp_status cp_measure_pair(cp_statistics *statistics, cp_spread *spread, const cp_measure *measure,
+                          const cp_pair *pair, const cp_tensor_result *tensor, double atol, double rtol)
 {
     cp_rows rows;
     cp_measure_rows(&rows, measure, tensor);
@@ -83,6 +83,8 @@ cp_status cp_measure_pair(cp_statistics *statistics, const cp_measure *measure, 
         const uint8_t *places;
         CP_TRY(read_pair(&places, measure, pair, rows, first, count));
         cp_compare_add(statistics, measure->expected, measure->actual, places, count);
+        if (spread)
+            cp_spread_add(spread, measure->expected, measure->actual, places, count);
     }
     cp_compare_finish(statistics);
     return CP_OK;
@@ -95,7 +97,7 @@ cp_status cp_measure_norm(double *norm, const cp_measure *measure, int64_t expec
     memcpy(shape.extent, tensor->extent, sizeof shape.extent);
     cp_pair pair = {tensor->name, expected, CP_NO_TENSOR};
     cp_statistics statistics;
-    CP_TRY(cp_measure_pair(&statistics, measure, &pair, &shape, 0, 0));
+    CP_TRY(cp_measure_pair(&statistics, NULL, measure, &pair, &shape, 0, 0));
     *norm = statistics.expected_norm;
     return CP_OK;
 }

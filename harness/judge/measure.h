@@ -4,6 +4,7 @@
 
 #include "harness/judge/pairs.h"
 #include "harness/judge/places.h"
+#include "harness/judge/spread.h"
 
 typedef struct cp_measure {
     const cp_sides *sides;
@@ -18,9 +19,10 @@ void cp_measure_close(cp_measure *measure);
 /* False: the tensor does not fit the batch. */
 bool cp_measure_rows(cp_rows *rows, const cp_measure *measure, const cp_tensor_result *tensor);
 
-/* Statistics of a pair whose shape is that of `tensor`, with atol + rtol·|expected| as the bound of an element. */
-cp_status cp_measure_pair(cp_statistics *statistics, const cp_measure *measure, const cp_pair *pair,
-                          const cp_tensor_result *tensor, double atol, double rtol);
+/* Statistics of a pair whose shape is that of `tensor`, with atol + rtol·|expected| as the bound of an element, and
+ * where its error lies (`spread` NULL: not asked). */
+cp_status cp_measure_pair(cp_statistics *statistics, cp_spread *spread, const cp_measure *measure,
+                          const cp_pair *pair, const cp_tensor_result *tensor, double atol, double rtol);
 
 /* The norm of a whole tensor of the expected side. */
 cp_status cp_measure_norm(double *norm, const cp_measure *measure, int64_t expected);

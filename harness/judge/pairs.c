@@ -29,6 +29,7 @@ cp_tensor_result *cp_result_append(cp_result *result, const char *name, const cp
     cp_name_kind(&tensor->kind, name);
     tensor->dims = shape ? shape->dims : 0;
     tensor->first_bad_position = -1;
+    tensor->layer = cp_name_layer(name);
     if (shape)
         memcpy(tensor->extent, shape->extent, sizeof tensor->extent);
     return tensor;

@@ -11,10 +11,22 @@ static void free_all(char **sentences, size_t count)
     free(sentences);
 }
 
+static void close_bins(cp_bins *bins)
+{
+    free(bins->document);
+    free(bins->owner);
+    free(bins->rank_tokens);
+}
+
 void cp_result_close(cp_result *result)
 {
     free(result->expected_label);
     free(result->actual_label);
+    for (size_t i = 0; i < result->count; i++) {
+        free(result->tensors[i].bin_errors);
+        free(result->tensors[i].rank_share);
+    }
+    close_bins(&result->bins);
     free(result->tensors);
     free_all(result->notes, result->note_count);
     free_all(result->failures, result->failure_count);

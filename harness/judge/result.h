@@ -49,7 +49,22 @@ typedef struct cp_tensor_result {
     bool bad_from_there_on; /* a bad row stays bad from the cut on, and some bad row is right before it */
     bool bad_in_whole_rows; /* rows are bad altogether or not at all, and both occur */
     bool bad_at_shard_ends; /* all are last in a contiguous shard, as far as the dump says what that is */
+    int64_t layer;          /* as its name says; -1: of none */
+    /* Of a measured tensor that has a row for each position of cp_result's bins; else NULL. Owned. */
+    double *bin_errors; /* [B,bins]: the largest error there; infinite where a value is not finite */
+    double *rank_share; /* [ranks]: of the squared error; 0 where there is none; NULL where ranks is 0 */
 } cp_tensor_result;
+
+/* The batch as it was judged, for pictures of any length: each row cut into bins of `width` positions that follow each
+ * other. A bin is one position where the batch is short. */
+enum { CP_BIN_PADDING = -1, CP_BIN_MIXED = -2 };
+typedef struct cp_bins {
+    int64_t B, T, bins, width; /* all 0: nothing that was compared has positions */
+    int ranks;                 /* 0: the actual side does not say which rank held what */
+    int32_t *document; /* [B,bins]: 0, 1, … in each row; CP_BIN_PADDING, or CP_BIN_MIXED where several meet */
+    int32_t *owner;    /* [B,bins]: the rank, or CP_BIN_MIXED; NULL where ranks is 0 */
+    int64_t *rank_tokens; /* [ranks]: judged positions; NULL where ranks is 0 */
+} cp_bins;
 
 /* How the limits came about. */
 typedef enum cp_limit_rule { CP_LIMITS_UNCALIBRATED, CP_LIMITS_USER } cp_limit_rule;
@@ -68,6 +83,7 @@ typedef struct cp_result {
     char *next;      /* one sentence: what to look at next; "" when same */
     double worst_loss, worst_logits, worst_gradient; /* scaled errors, for tables; NaN where not judged */
     char worst_tensor[CP_RESULT_NAME]; /* the gradient nearest to (or farthest over) its limit */
+    cp_bins bins;
 } cp_result;
 
 void cp_result_close(cp_result *result); /* a zeroed result is closed */

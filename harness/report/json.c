@@ -104,7 +104,36 @@ static cp_json *positions_of(const cp_tensor_result *tensor)
     return positions;
 }
 
-static cp_json *tensor_of(const cp_tensor_result *tensor)
+static cp_json *reals(const double *values, int64_t count)
+{
+    cp_json *array = cp_json_new_array();
+    for (int64_t i = 0; i < count; i++)
+        cp_json_append_real(array, values[i]);
+    return array;
+}
+
+/* Rows of bins, as an array of arrays. */
+static cp_json *rows_of_integers(const int32_t *values, const cp_bins *bins)
+{
+    cp_json *rows = cp_json_new_array();
+    for (int64_t b = 0; b < bins->B; b++) {
+        cp_json *row = cp_json_new_array();
+        for (int64_t i = 0; i < bins->bins; i++)
+            cp_json_append_integer(row, values[b * bins->bins + i]);
+        cp_json_append(rows, row);
+    }
+    return rows;
+}
+
+static cp_json *rows_of_reals(const double *values, const cp_bins *bins)
+{
+    cp_json *rows = cp_json_new_array();
+    for (int64_t b = 0; b < bins->B; b++)
+        cp_json_append(rows, reals(values + b * bins->bins, bins->bins));
+    return rows;
+}
+
+static cp_json *tensor_of(const cp_tensor_result *tensor, const cp_bins *bins)
 {
     cp_json *object = cp_json_new_object();
     set_text(object, "name", tensor->name);
@@ -112,17 +141,42 @@ static cp_json *tensor_of(const cp_tensor_result *tensor)
     cp_json_set_string(object, "verdict", cp_verdict_name(tensor->verdict));
     set_text(object, "reason", tensor->reason);
     cp_json_set(object, "shape", indices(tensor->extent, tensor->dims));
+    cp_json_set_integer(object, "layer", tensor->layer);
+    cp_json_set_bool(object, "numbers_speak", cp_word_numbers_speak(tensor));
     if (!tensor->measured)
         return object;
     set_numbers(object, tensor);
     cp_json_set(object, "worst", worst_of(tensor));
     if (tensor->bad_positions > 0)
         cp_json_set(object, "positions", positions_of(tensor));
+    if (tensor->bin_errors)
+        cp_json_set(object, "bin_errors", rows_of_reals(tensor->bin_errors, bins));
+    if (tensor->rank_share)
+        cp_json_set(object, "rank_share", reals(tensor->rank_share, bins->ranks));
     return object;
+}
+
+static cp_json *batch_of(const cp_bins *bins)
+{
+    cp_json *batch = cp_json_new_object();
+    cp_json_set_integer(batch, "rows", bins->B);
+    cp_json_set_integer(batch, "length", bins->T);
+    cp_json_set_integer(batch, "bin_width", bins->width);
+    cp_json_set(batch, "documents", rows_of_integers(bins->document, bins));
+    cp_json_set_integer(batch, "ranks", bins->ranks);
+    if (bins->ranks == 0)
+        return batch;
+    cp_json *tokens = cp_json_new_array();
+    for (int rank = 0; rank < bins->ranks; rank++)
+        cp_json_append_integer(tokens, bins->rank_tokens[rank]);
+    cp_json_set(batch, "owners", rows_of_integers(bins->owner, bins));
+    cp_json_set(batch, "rank_tokens", tokens);
+    return batch;
 }
 
 char *cp_json_result(const cp_result *result)
 {
+    char tally[CP_WORD];
     cp_json *root = document("diff");
     cp_json *tensors = cp_json_new_array();
     cp_json_set_string(root, "verdict", cp_verdict_name(result->verdict));
@@ -138,8 +192,11 @@ char *cp_json_result(const cp_result *result)
     cp_json_set(root, "failures", list(result->failures, result->failure_count));
     cp_json_set(root, "notes", list(result->notes, result->note_count));
     set_text(root, "next", result->next);
+    set_text(root, "tally", cp_word_tally(tally, result));
+    if (result->bins.T > 0)
+        cp_json_set(root, "batch", batch_of(&result->bins));
     for (size_t i = 0; i < result->count; i++)
-        cp_json_append(tensors, tensor_of(&result->tensors[i]));
+        cp_json_append(tensors, tensor_of(&result->tensors[i], &result->bins));
     cp_json_set(root, "tensors", tensors);
     return finish(root);
 }
@@ -170,7 +227,10 @@ char *cp_json_trials(const cp_trial_row *rows, size_t count)
     cp_json *root = document("verify");
     cp_json *runs = cp_json_new_array();
     cp_trial_tally tally = cp_trials_tally(rows, count);
+    char *summary = cp_word_summary(rows, count);
     cp_json_set_integer(root, "exit_status", cp_trials_exit(rows, count));
+    cp_json_set_string(root, "summary", summary);
+    free(summary);
     cp_json_set_integer(root, "runs", (int64_t)tally.runs);
     for (int outcome = 0; outcome < CP_TRIAL_OUTCOMES; outcome++)
         cp_json_set_integer(root, cp_trial_outcome_name((cp_trial_outcome)outcome),

@@ -219,6 +219,8 @@ static void text_is_as_it_was_built(void **state)
     cp_json_append_integer(list, 1);
     cp_json_append_string(list, "two");
     cp_json_append(list, cp_json_new_object());
+    cp_json_append_real(list, 0.25);
+    cp_json_append_real(list, INFINITY);
     cp_json_set(root, "list", list);
     char *text = cp_json_text(root);
     assert_string_equal(text, "{\n"
@@ -232,7 +234,9 @@ static void text_is_as_it_was_built(void **state)
                               "  \"list\": [\n"
                               "    1,\n"
                               "    \"two\",\n"
-                              "    {}\n"
+                              "    {},\n"
+                              "    0.25,\n"
+                              "    \"inf\"\n"
                               "  ]\n"
                               "}");
     cp_json *again = parsed(text);

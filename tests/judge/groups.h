@@ -9,6 +9,7 @@ int names_tests(void);
 int next_tests(void);
 int ran_digests_tests(void);
 int ran_tests(void);
+int spread_tests(void);
 int structure_tests(void);
 int trials_tests(void);
 int values_tests(void);

@@ -88,6 +88,25 @@ static void replicas_that_differ_beyond_them_are_different(void **state)
     world_expect_tensor(&w, NORM, CP_DIFFERENT, "the ranks' own copies differ");
 }
 
+/* ---- ranks ---- */
+
+static void parts_tell_which_rank_held_what(void **state)
+{
+    (void)state;
+    world_actual(&w, "token_loss")->values[WORLD_T + 2] += 1; /* row 1, of rank 1 */
+    join_with(1);
+    world_expect(&w, CP_DIFFERENT);
+    const cp_bins *bins = &w.result.bins;
+    assert_int_equal(bins->ranks, 2);
+    for (int i = 0; i < WORLD_B * WORLD_T; i++)
+        assert_int_equal(bins->owner[i], i % WORLD_T / 2);
+    assert_int_equal(bins->rank_tokens[0], 4);
+    assert_int_equal(bins->rank_tokens[1], 3); /* and one of padding */
+    const cp_tensor_result *losses = world_result(&w, "token_loss");
+    assert_near(losses->rank_share[0], 0, 0);
+    assert_near(losses->rank_share[1], 1, 0);
+}
+
 /* ---- blocks ---- */
 
 /* Several blocks, and rows that begin inside them. */
@@ -127,6 +146,12 @@ static void large_tensors_are_streamed(void **state)
     assert_int_equal(found->worst_index[1], 270);
     assert_int_equal(found->worst_index[2], 13);
     assert_near(found->error_norm, sqrt(0.3125), 1e-15);
+    assert_int_equal(w.result.bins.width, 1);
+    assert_near(found->bin_errors[T + 270], 0.5, 0);
+    assert_near(found->bin_errors[T + 298], 0.25, 0);
+    assert_near(found->bin_errors[T - 1], 0, 0); /* padding */
+    for (int i = 0; i < B * T; i++)
+        assert_true(found->bin_errors[i] == 0 || i == T + 270 || i == T + 298);
     cp_source_close(sides[0]);
     cp_source_close(sides[1]);
 }
@@ -138,6 +163,7 @@ int joined_tests(void)
     const struct CMUnitTest tests[] = {
         TEST(replicas_that_differ_within_the_limits_are_noted),
         TEST(replicas_that_differ_beyond_them_are_different),
+        TEST(parts_tell_which_rank_held_what),
         TEST(large_tensors_are_streamed),
     };
     return cmocka_run_group_tests_name("joined", tests, NULL, NULL);

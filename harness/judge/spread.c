@@ -1,0 +1,254 @@
+#include "harness/judge/spread.h"
+
+#include "base/tokens/tokens.h"
+#include "harness/judge/names.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *zeros(int64_t count, size_t size)
+{
+    void *memory = calloc(count > 0 ? (size_t)count : 1, size);
+    cp_check(memory, "no memory for %lld numbers", (long long)count);
+    return memory;
+}
+
+/* ---- the batch ---- */
+
+static void find_extents(cp_bins *bins, const cp_sides *sides)
+{
+    static const char *const names[] = {"token_loss", "logits"};
+    if (sides->fixture) {
+        bins->B = sides->fixture->batch.B;
+        bins->T = sides->fixture->batch.T;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names && !sides->fixture && bins->T == 0; i++) {
+        int64_t found = cp_source_find(sides->actual, names[i]);
+        const cp_source_tensor *tensor = found >= 0 ? &sides->actual->tensors[found] : NULL;
+        if (tensor && tensor->dims >= 2 && tensor->extent[0] > 0 && tensor->extent[1] > 0) {
+            bins->B = tensor->extent[0];
+            bins->T = tensor->extent[1];
+        }
+    }
+    if (bins->T == 0)
+        return;
+    int64_t of_a_row = bins->B < CP_MOST_BINS ? CP_MOST_BINS / bins->B : 1;
+    bins->width = (bins->T + of_a_row - 1) / of_a_row;
+    bins->bins = (bins->T + bins->width - 1) / bins->width;
+}
+
+/* Documents as transformers finds them; where padding is told by a mask there is one. */
+static int64_t *documents_of(const cp_batch *batch)
+{
+    int64_t count = batch->B * batch->T;
+    int64_t *documents = zeros(count, sizeof *documents);
+    if (batch->document_ids)
+        memcpy(documents, batch->document_ids, (size_t)count * sizeof *documents);
+    else if (batch->position_ids && !batch->attention_mask)
+        cp_documents_from_positions(documents, batch->position_ids, batch->B, batch->T);
+    return documents;
+}
+
+static int64_t bin_of(const cp_bins *bins, int64_t position)
+{
+    return position / bins->T * bins->bins + position % bins->T / bins->width;
+}
+
+static void join_bin(int32_t *bin, int32_t value)
+{
+    if (*bin == CP_BIN_PADDING)
+        *bin = value;
+    else if (*bin != value)
+        *bin = CP_BIN_MIXED;
+}
+
+static bool is_real(const cp_places *places, int64_t position)
+{
+    return !places->rows || places->rows[position] != CP_PLACE_UNJUDGED;
+}
+
+/* Ids of documents are any numbers; here they count from 0. */
+static void fill_documents(cp_bins *bins, const cp_sides *sides, const cp_places *places)
+{
+    int64_t count = bins->B * bins->T;
+    int64_t *ids = sides->fixture ? documents_of(&sides->fixture->batch) : zeros(count, sizeof *ids);
+    for (int64_t i = 0; i < bins->B * bins->bins; i++)
+        bins->document[i] = CP_BIN_PADDING;
+    for (int64_t b = 0; b < bins->B; b++) {
+        int32_t document = -1;
+        int64_t last = 0;
+        for (int64_t i = b * bins->T; i < (b + 1) * bins->T; i++) {
+            if (!is_real(places, i))
+                continue;
+            document += document < 0 || ids[i] != last;
+            last = ids[i];
+            join_bin(&bins->document[bin_of(bins, i)], document);
+        }
+    }
+    free(ids);
+}
+
+/* ---- ranks ---- */
+
+static int32_t *owners_of_parts(const cp_bins *bins, cp_source *const *parts, const cp_place *at)
+{
+    int64_t count = bins->B * bins->T;
+    int32_t *owners = zeros(count, sizeof *owners);
+    for (int64_t i = 0; i < count; i++)
+        owners[i] = parts[at[i].part]->declaration.cp_rank;
+    return owners;
+}
+
+static int32_t *owners_of_layout(const cp_bins *bins, const cp_declaration *declaration)
+{
+    cp_layout_kind kind;
+    if (!cp_layout_named(&kind, declaration->layout))
+        return NULL;
+    int P = declaration->cp_size;
+    int64_t multiple = cp_layout_multiple(kind, P);
+    cp_arena arena = cp_arena_growing();
+    cp_layout layout;
+    cp_layout_plan(&layout, kind, P, bins->B, (bins->T + multiple - 1) / multiple * multiple, &arena);
+    int32_t *owners = zeros(bins->B * bins->T, sizeof *owners);
+    for (int64_t b = 0; b < bins->B; b++)
+        memcpy(owners + b * bins->T, layout.owner + b * layout.T, (size_t)bins->T * sizeof *owners);
+    cp_arena_close(&arena);
+    return owners;
+}
+
+static int32_t *find_owners(const cp_bins *bins, const cp_source *actual)
+{
+    cp_source *const *parts;
+    const cp_place *at = NULL;
+    size_t count = cp_join_parts(actual, &parts, &at);
+    if (actual->declaration.cp_size < 2)
+        return NULL;
+    return count > 0 && at ? owners_of_parts(bins, parts, at) : owners_of_layout(bins, &actual->declaration);
+}
+
+static void fill_owners(cp_bins *bins, const int32_t *owners, const cp_places *places)
+{
+    bins->owner = zeros(bins->B * bins->bins, sizeof *bins->owner);
+    bins->rank_tokens = zeros(bins->ranks, sizeof *bins->rank_tokens);
+    memset(bins->owner, 0xff, (size_t)(bins->B * bins->bins) * sizeof *bins->owner); /* no position yet */
+    for (int64_t i = 0; i < bins->B * bins->T; i++) {
+        bool known = owners[i] >= 0 && owners[i] < bins->ranks;
+        join_bin(&bins->owner[bin_of(bins, i)], known ? owners[i] : CP_BIN_MIXED);
+        if (known && is_real(places, i))
+            bins->rank_tokens[owners[i]]++;
+    }
+}
+
+cp_owners cp_bins_open(cp_bins *bins, const cp_sides *sides, const cp_places *places)
+{
+    *bins = (cp_bins){0};
+    find_extents(bins, sides);
+    if (bins->T == 0)
+        return NULL;
+    bins->document = zeros(bins->B * bins->bins, sizeof *bins->document);
+    fill_documents(bins, sides, places);
+    int32_t *owners = find_owners(bins, sides->actual);
+    if (owners) {
+        bins->ranks = sides->actual->declaration.cp_size;
+        fill_owners(bins, owners, places);
+    }
+    return owners;
+}
+
+void cp_owners_close(cp_owners owners)
+{
+    free(owners);
+}
+
+/* ---- one tensor ---- */
+
+static bool has_positions(const cp_tensor_result *tensor, const cp_bins *bins)
+{
+    bool of_a_parameter = tensor->kind == CP_TENSOR_GRADIENT && strcmp(tensor->name, CP_INPUTS_EMBEDS) != 0;
+    return bins->T > 0 && !of_a_parameter && tensor->dims >= 2 && tensor->extent[0] == bins->B &&
+           tensor->extent[1] == bins->T;
+}
+
+void cp_spread_begin(cp_spread *spread, const cp_tensor_result *tensor, const cp_bins *bins, cp_owners owners)
+{
+    *spread = (cp_spread){.bins = bins, .owners = owners};
+    if (!has_positions(tensor, bins))
+        return;
+    spread->width = 1;
+    for (int axis = 2; axis < tensor->dims; axis++)
+        spread->width *= tensor->extent[axis];
+    spread->errors = zeros(bins->B * bins->bins, sizeof *spread->errors);
+    if (owners) {
+        spread->scales = zeros(bins->ranks, sizeof *spread->scales);
+        spread->sums = zeros(bins->ranks, sizeof *spread->sums);
+    }
+}
+
+/* Squares of errors near 1e300 or 1e-300 neither overflow nor vanish. */
+static void add_square(double *scale, double *sum, double error)
+{
+    if (error > *scale) {
+        *sum = *sum * (*scale / error) * (*scale / error) + 1;
+        *scale = error;
+    } else if (error > 0) {
+        *sum += (error / *scale) * (error / *scale);
+    }
+}
+
+/* `count` elements of one position. */
+static void add_position(cp_spread *spread, int64_t position, const double *expected, const double *actual,
+                         const uint8_t *places, int64_t count)
+{
+    double *bin = &spread->errors[bin_of(spread->bins, position)];
+    int32_t rank = spread->owners ? spread->owners[position] : -1;
+    bool known = rank >= 0 && rank < spread->bins->ranks;
+    for (int64_t i = 0; i < count; i++) {
+        if (places && places[i] == CP_PLACE_UNJUDGED)
+            continue;
+        double error = fabs(actual[i] - expected[i]);
+        if (!isfinite(error))
+            *bin = INFINITY;
+        else if (error > *bin)
+            *bin = error;
+        if (known && isfinite(error))
+            add_square(&spread->scales[rank], &spread->sums[rank], error);
+    }
+}
+
+void cp_spread_add(cp_spread *spread, const double *expected, const double *actual, const uint8_t *places,
+                   int64_t count)
+{
+    for (int64_t done = 0; done < count && spread->width > 0;) {
+        int64_t position = (spread->next + done) / spread->width;
+        int64_t left = (position + 1) * spread->width - (spread->next + done);
+        int64_t run = left < count - done ? left : count - done;
+        add_position(spread, position, expected + done, actual + done, places ? places + done : NULL, run);
+        done += run;
+    }
+    spread->next += count;
+}
+
+/* Squares in units of the largest scale, then of their sum. */
+static void to_shares(cp_spread *spread)
+{
+    double largest = 0, whole = 0;
+    for (int rank = 0; rank < spread->bins->ranks; rank++)
+        largest = spread->scales[rank] > largest ? spread->scales[rank] : largest;
+    for (int rank = 0; rank < spread->bins->ranks && largest > 0; rank++) {
+        double scale = spread->scales[rank] / largest;
+        spread->sums[rank] *= scale * scale;
+        whole += spread->sums[rank];
+    }
+    for (int rank = 0; rank < spread->bins->ranks && whole > 0; rank++)
+        spread->sums[rank] /= whole;
+}
+
+void cp_spread_finish(cp_spread *spread, cp_tensor_result *tensor)
+{
+    if (spread->sums)
+        to_shares(spread);
+    tensor->bin_errors = spread->errors;
+    tensor->rank_share = spread->sums;
+    free(spread->scales);
+}
