@@ -22,7 +22,7 @@ static int64_t sum(const int64_t *values, int count)
 void world_layout(cp_layout *layout, int P, int64_t B, const int64_t *tokens, cp_arena *arena)
 {
     int64_t T = sum(tokens, P);
-    *layout = (cp_layout){.kind = CP_LAYOUT_CONTIGUOUS, .P = P, .B = B, .T = T};
+    *layout = (cp_layout){.P = P, .B = B, .T = T};
     layout->tokens = cp_arena_take(arena, (size_t)P * sizeof *layout->tokens);
     layout->index = cp_arena_take(arena, (size_t)P * sizeof *layout->index);
     layout->owner = cp_arena_take(arena, (size_t)(B * T) * sizeof *layout->owner);
@@ -37,6 +37,28 @@ void world_layout(cp_layout *layout, int P, int64_t B, const int64_t *tokens, cp
             layout->owner[place] = rank;
             layout->slot[place] = n % S;
         }
+    }
+}
+
+/* Tokens change places in each row by themselves: what is at one index comes to another, owner, slot and all. */
+void world_layout_shuffled(cp_layout *layout, int P, int64_t B, const int64_t *tokens, uint64_t seed,
+                           cp_arena *arena)
+{
+    world_layout(layout, P, B, tokens, arena);
+    cp_rng rng = cp_rng_named(seed, "layout");
+    for (int64_t n = 0; n < B * layout->T; n++) {
+        int64_t row = n / layout->T * layout->T;
+        int64_t other = row + cp_rng_below(rng, (uint64_t)n, (uint64_t)(n - row + 1));
+        int32_t owner = layout->owner[n];
+        int64_t slot = layout->slot[n];
+        layout->owner[n] = layout->owner[other];
+        layout->slot[n] = layout->slot[other];
+        layout->owner[other] = owner;
+        layout->slot[other] = slot;
+    }
+    for (int64_t n = 0; n < B * layout->T; n++) {
+        int rank = layout->owner[n];
+        layout->index[rank][n / layout->T * tokens[rank] + layout->slot[n]] = n % layout->T;
     }
 }
 
@@ -68,12 +90,23 @@ static void open_visibility(world *w)
 static cp_tensor drawn(world *w, int64_t heads, int64_t size, bool integers, cp_rng rng)
 {
     enum { LARGEST = 8 };
-    cp_tensor tensor = CP_TAKE(&w->arena, w->dtype, w->layout.B, w->layout.T, heads, size);
+    cp_tensor tensor = CP_TAKE(&w->arena, w->kind.dtype, w->layout.B, w->layout.T, heads, size);
     char *out = tensor.data;
     for (int64_t n = 0; n < cp_tensor_count(tensor); n++) {
         double value = integers ? (double)(cp_rng_below(rng, (uint64_t)n, 2 * LARGEST + 1) - LARGEST)
                                 : cp_rng_normal(rng, (uint64_t)n);
-        cp_dtype_from_double(out + (size_t)n * cp_dtype_bytes(w->dtype), w->dtype, &value, 1);
+        cp_dtype_from_double(out + (size_t)n * cp_dtype_bytes(w->kind.dtype), w->kind.dtype, &value, 1);
+    }
+    return tensor;
+}
+
+static cp_tensor drawn_numbers(world *w, int64_t count, cp_rng rng)
+{
+    cp_tensor tensor = CP_TAKE(&w->arena, w->kind.dtype, count);
+    for (int64_t n = 0; n < count; n++) {
+        double value = cp_rng_normal(rng, (uint64_t)n);
+        cp_dtype_from_double((char *)tensor.data + (size_t)n * cp_dtype_bytes(w->kind.dtype), w->kind.dtype,
+                             &value, 1);
     }
     return tensor;
 }
@@ -91,6 +124,7 @@ static void take_results(world *w, world_tensors *t)
     t->dq = zeros(w, t->q);
     t->dk = zeros(w, t->k);
     t->dv = zeros(w, t->v);
+    t->dsink = cp_tensor_given(w->attend.sink) ? zeros(w, w->attend.sink) : CP_NONE;
 }
 
 cp_tensor world_cut(const world *w, cp_tensor whole, int rank, cp_arena *arena)
@@ -120,7 +154,7 @@ static void there_and_back(const cp_mixer *mixer, world_tensors *t, const cp_att
 {
     cp_saved saved = {0};
     mixer->attend(mixer, t->o, &saved, t->q, t->k, t->v, attend, arena, ordered);
-    mixer->attend_backward(mixer, t->dq, t->dk, t->dv, CP_NONE, t->dout, &saved, t->o, t->q, t->k, t->v,
+    mixer->attend_backward(mixer, t->dq, t->dk, t->dv, t->dsink, t->dout, &saved, t->o, t->q, t->k, t->v,
                            attend, arena, ordered);
 }
 
@@ -136,28 +170,35 @@ static world_tensors cut_all(const world *w, int rank, cp_arena *arena)
     t.dq = cp_tensor_take(arena, t.q.dtype, 4, t.q.extent);
     t.dk = cp_tensor_take(arena, t.k.dtype, 4, t.k.extent);
     t.dv = cp_tensor_take(arena, t.v.dtype, 4, t.v.extent);
+    t.dsink = w->kind.sinks ? CP_TAKE(arena, w->kind.dtype, w->shape.H) : CP_NONE;
     cp_tensor_zero(t.dq);
     cp_tensor_zero(t.dk);
     cp_tensor_zero(t.dv);
+    if (cp_tensor_given(t.dsink))
+        cp_tensor_zero(t.dsink);
     return t;
 }
 
-static const cp_mixer *open_exchange(const world *w, cp_comm *comm, const cp_ops *ops, cp_arena *plans)
+static const cp_mixer *open_exchange(const world *w, cp_mesh *mesh, cp_comm *comm, const cp_ops *ops,
+                                     cp_arena *plans)
 {
-    static const cp_exchange_spec ulysses = {.kind = CP_EXCHANGE_ULYSSES};
-    const cp_exchange_setup setup = {comm, ops, CP_ATTENTION_DENSE, &w->layout, &w->rules, plans, NULL};
-    return cp_exchange_open(&ulysses, &setup);
+    cp_exchange_spec spec = cp_exchange_settled(&w->exchange, w->shape.P, w->shape.H);
+    cp_mesh_open(mesh, comm, w->shape.P, &spec);
+    const cp_exchange_setup setup = {comm, ops, w->form, &w->layout, &w->rules, plans, mesh};
+    return cp_exchange_open(&spec, &setup);
 }
 
 static size_t measure(const world *w, int rank)
 {
     cp_arena plans = cp_arena_growing(), arena = cp_arena_measuring();
     cp_comm *comm = cp_comm_measuring(rank, w->shape.P);
-    const cp_mixer *mixer = open_exchange(w, comm, cp_ops_shape(), &plans);
+    cp_mesh mesh;
+    const cp_mixer *mixer = open_exchange(w, &mesh, comm, cp_ops_shape(), &plans);
     cp_attend attend = w->attend;
     attend.visibility = NULL;
     world_tensors t = cut_all(w, rank, &arena);
     there_and_back(mixer, &t, &attend, &arena);
+    cp_mesh_close(&mesh);
     cp_comm_close(comm);
     cp_arena_close(&plans);
     return arena.peak;
@@ -169,22 +210,43 @@ void world_body(cp_comm *comm, void *context)
     int rank = cp_comm_rank(comm);
     cp_arena plans = cp_arena_growing(), arena;
     cp_check(cp_arena_open(&arena, measure(w, rank)) == CP_OK, "%s", cp_error());
-    const cp_mixer *mixer = open_exchange(w, comm, cp_ops_of(w->dtype), &plans);
+    cp_mesh mesh;
+    const cp_mixer *mixer = open_exchange(w, &mesh, comm, cp_ops_of(w->kind.dtype), &plans);
     world_tensors t = cut_all(w, rank, &arena);
     there_and_back(mixer, &t, &w->attend, &arena);
     world_put(w, w->sharded.o, t.o, rank);
     world_put(w, w->sharded.dq, t.dq, rank);
     world_put(w, w->sharded.dk, t.dk, rank);
     world_put(w, w->sharded.dv, t.dv, rank);
+    if (cp_tensor_given(t.dsink))
+        memcpy(cp_tensor_slice(w->shares, 0, rank, 1).data, t.dsink.data, cp_tensor_bytes(t.dsink));
+    cp_mesh_close(&mesh);
     cp_arena_close(&arena);
     cp_arena_close(&plans);
 }
 
-void world_run_threads(world *w, const cp_exchange_rules *rules)
+static void sum_shares(world *w)
+{
+    for (int64_t rank = 0; w->kind.sinks && rank < w->shape.P; rank++) {
+        cp_tensor share = cp_tensor_slice(w->shares, 0, rank, 1);
+        cp_ops_of(w->kind.dtype)
+            ->pointwise->accumulate(CP_VIEW(w->sharded.dsink.data, w->kind.dtype, 1, w->shape.H), share,
+                                    ordered);
+    }
+}
+
+cp_status world_try_threads(world *w, const cp_exchange_rules *rules)
 {
     w->rules = *rules;
     take_results(w, &w->sharded);
-    assert_ok(cp_threads_run(w->shape.P, world_body, w));
+    CP_TRY(cp_threads_run(w->shape.P, world_body, w));
+    sum_shares(w);
+    return CP_OK;
+}
+
+void world_run_threads(world *w, const cp_exchange_rules *rules)
+{
+    assert_ok(world_try_threads(w, rules));
 }
 
 static void run_unsharded(world *w)
@@ -194,7 +256,7 @@ static void run_unsharded(world *w)
     cp_arena arena;
     assert_ok(cp_arena_open(&arena, ENOUGH));
     world_layout(&w->whole_layout, 1, w->shape.B, &T, &w->arena);
-    cp_mixer mixer = cp_mixer_local(cp_ops_of(w->dtype), CP_ATTENTION_DENSE,
+    cp_mixer mixer = cp_mixer_local(cp_ops_of(w->kind.dtype), CP_ATTENTION_DENSE,
                                     CP_VIEW(w->whole_layout.index[0], CP_I64, w->shape.B, T));
     there_and_back(&mixer, &w->unsharded, &w->attend, &arena);
     cp_arena_close(&arena);
@@ -208,10 +270,14 @@ static int32_t *heads_read(world *w, int64_t heads)
     return table;
 }
 
-void world_open(world *w, const world_shape *shape, cp_dtype dtype, bool integers, uint64_t seed)
+void world_open_kind(world *w, const world_shape *shape, const world_kind *kind, uint64_t seed)
 {
-    *w = (world){.shape = *shape, .dtype = dtype, .arena = cp_arena_growing()};
-    world_layout(&w->layout, shape->P, shape->B, shape->tokens, &w->arena);
+    *w = (world){.shape = *shape, .kind = *kind, .arena = cp_arena_growing()};
+    w->exchange.kind = CP_EXCHANGE_ULYSSES;
+    if (kind->shuffled)
+        world_layout_shuffled(&w->layout, shape->P, shape->B, shape->tokens, seed, &w->arena);
+    else
+        world_layout(&w->layout, shape->P, shape->B, shape->tokens, &w->arena);
     open_visibility(w);
     w->attend = (cp_attend){.visibility = &w->visibility,
                             .H = shape->H,
@@ -219,15 +285,25 @@ void world_open(world *w, const world_shape *shape, cp_dtype dtype, bool integer
                             .key_head = heads_read(w, shape->K),
                             .value_head = heads_read(w, shape->V),
                             .scale = 0.5,
-                            .softcap = integers ? 0 : 2};
-    w->unsharded.q = drawn(w, shape->H, D, integers, cp_rng_named(seed, "q"));
-    w->unsharded.k = drawn(w, shape->K, D, integers, cp_rng_named(seed, "k"));
-    w->unsharded.v = drawn(w, shape->V, DV, integers, cp_rng_named(seed, "v"));
-    w->unsharded.dout = drawn(w, shape->H, DV, integers, cp_rng_named(seed, "dout"));
+                            .softcap = kind->integers ? 0 : 2};
+    if (kind->sinks) {
+        w->attend.sink = drawn_numbers(w, shape->H, cp_rng_named(seed, "sink"));
+        w->shares = CP_TAKE(&w->arena, kind->dtype, shape->P, shape->H);
+    }
+    w->unsharded.q = drawn(w, shape->H, D, kind->integers, cp_rng_named(seed, "q"));
+    w->unsharded.k = drawn(w, shape->K, D, kind->integers, cp_rng_named(seed, "k"));
+    w->unsharded.v = drawn(w, shape->V, DV, kind->integers, cp_rng_named(seed, "v"));
+    w->unsharded.dout = drawn(w, shape->H, DV, kind->integers, cp_rng_named(seed, "dout"));
     take_results(w, &w->unsharded);
     run_unsharded(w);
     w->sharded = w->unsharded;
     take_results(w, &w->sharded);
+}
+
+void world_open(world *w, const world_shape *shape, cp_dtype dtype, bool integers, uint64_t seed)
+{
+    const world_kind kind = {.dtype = dtype, .integers = integers};
+    world_open_kind(w, shape, &kind, seed);
 }
 
 void world_close(world *w)
