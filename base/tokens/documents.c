@@ -40,11 +40,11 @@ static bool found_in_positions(const cp_batch *batch)
     return !batch->document_ids && !batch->attention_mask;
 }
 
-bool cp_plan_row_documents(const cp_token_plan *plan)
+bool cp_plan_row_documents(cp_token_plan *plan)
 {
     const cp_batch *batch = plan->batch;
     size_t bytes = (size_t)(batch->B * batch->T) * sizeof(int64_t);
-    int64_t *row = cp_arena_take(plan->scratch, bytes);
+    int64_t *row = plan->row_document = cp_arena_take(plan->scratch, bytes);
     bool many = false;
     if (batch->document_ids)
         many = documents_from_ids(row, batch->document_ids, batch->B, batch->T);
@@ -52,7 +52,6 @@ bool cp_plan_row_documents(const cp_token_plan *plan)
         many = cp_documents_from_positions(row, batch->position_ids, batch->B, batch->T);
     else
         memset(row, 0, bytes);
-    cp_plan_carry(plan, plan->tokens->document, row, 0);
     return many;
 }
 
@@ -83,10 +82,14 @@ static void divide_boundaries(const cp_token_plan *plan, int64_t *ruled)
     const cp_tokens *tokens = plan->tokens;
     int64_t *number = cp_arena_take(plan->scratch, (size_t)tokens->T * sizeof *number); /* by local index */
     for (int64_t b = 0; b < tokens->B; b++) {
-        const int64_t *document = tokens->document + b * tokens->T;
+        const int64_t *document = tokens->document + b * tokens->T, *home = tokens->home + b * tokens->T;
         memset(number, 0, (size_t)tokens->T * sizeof *number);
+        int64_t last = document[0];
         for (int64_t g = 1; g < tokens->T; g++)
-            number[g / plan->layout->P] += document[g] != document[g - 1];
+            if (home[g] >= 0) {
+                number[home[g] / plan->layout->P] += document[g] != last;
+                last = document[g];
+            }
         for (int64_t l = 1; l < tokens->T; l++)
             number[l] += number[l - 1];
         for (int64_t g = 0; g < tokens->T; g++)

@@ -1,7 +1,8 @@
 /* What each token is to predict, and by how many the loss is divided. */
 #include "base/tokens/plan.h"
 
-/* The label of a row's i-th token; already shifted labels are shifted back. Outside the row there is none. */
+/* The label of a row's i-th token; already shifted labels are shifted back. Outside the row, and of what is cut off, there
+ * is none. */
 static int64_t label_at(const cp_token_plan *plan, int64_t row, int64_t i, bool reversed)
 {
     const cp_batch *batch = plan->batch;
@@ -10,9 +11,10 @@ static int64_t label_at(const cp_token_plan *plan, int64_t row, int64_t i, bool 
         return CP_IGNORED;
     if (reversed)
         i = plan->length - 1 - i;
-    if (!shifted)
-        return batch->labels[row * batch->T + i];
-    return i > 0 ? batch->shift_labels[row * batch->T + i - 1] : CP_IGNORED;
+    int64_t at = row * batch->T + i - shifted;
+    if (i - shifted < 0 || !plan->kept[at])
+        return CP_IGNORED;
+    return shifted ? batch->shift_labels[at] : batch->labels[at];
 }
 
 static double divisor(const cp_token_plan *plan)
@@ -20,7 +22,7 @@ static double divisor(const cp_token_plan *plan)
     int64_t targets = 0;
     for (int64_t b = 0; b < plan->batch->B; b++)
         for (int64_t i = 0; i < plan->length; i++)
-            targets += label_at(plan, b, i + 1, false) != CP_IGNORED;
+            targets += plan->kept[b * plan->batch->T + i] && label_at(plan, b, i + 1, false) != CP_IGNORED;
     double count = plan->batch->num_items_in_batch > 0 ? plan->batch->num_items_in_batch : (double)targets;
     if (plan->rules->auto_pad == CP_AUTO_PAD_COUNTED)
         for (int64_t place = 0; place < plan->tokens->B * plan->tokens->T; place++)

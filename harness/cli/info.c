@@ -1,5 +1,6 @@
 #include "harness/cli/info.h"
 
+#include "harness/cli/layouts.h"
 #include "harness/cli/output.h"
 #include "harness/files/dump.h"
 #include "harness/judge/result.h"
@@ -10,7 +11,9 @@
 
 const cp_option cp_info_options[] = {
     {"cp", 0, "P", "draw the cuts between P ranks"},
-    {"layout", 0, "NAME", "which rank holds which token: contiguous"},
+    {"layout", 0, "NAME",
+     "which rank holds which token: contiguous, zigzag, striped[:block], uneven[:tokens of each rank], "
+     "per_document (contiguous)"},
 #if CPEQ_ENGINE
     {"mask", 0, "LAYER", "draw who sees whom in a layer of a fixture"},
     {"length", 0, "T", "tokens for which a config.json's memory is told (512)"},
@@ -27,11 +30,6 @@ typedef struct inspection {
     int64_t mask;   /* a layer; -1: none asked for */
     int64_t length; /* of a config.json's imagined row */
 } inspection;
-
-static const char *layout_value(int value)
-{
-    return cp_layout_name((cp_layout_kind)value);
-}
 
 /* One fact: "  name        text", or a member. */
 static void tell(const inspection *job, const char *name, const char *text)
@@ -97,8 +95,7 @@ static int64_t count_targets(const cp_batch *batch)
     cp_layout layout;
     cp_tokens tokens;
     cp_arena arena = cp_arena_growing();
-    cp_layout_plan(&layout, CP_LAYOUT_CONTIGUOUS, 1, batch->B, batch->T, &arena);
-    cp_tokens_plan(&tokens, batch, &layout, &rules, &arena);
+    cp_tokens_plan(&tokens, &layout, batch, &(cp_layout_spec){0}, 1, &rules, &arena);
     int64_t count = 0;
     for (int64_t i = 0; i < batch->B * batch->T; i++)
         count += tokens.target[i] != CP_IGNORED;
@@ -121,8 +118,12 @@ static void tell_batch(const inspection *job, const cp_batch *batch)
     if (status != CP_OK)
         return;
     tell_integer(job, "targets", targets);
-    if (job->json == NULL && !job->session->quiet)
-        cp_draw_batch(batch, job->cut);
+    if (job->json != NULL || job->session->quiet)
+        return;
+    if (cp_layout_check(&job->cut.layout, job->cut.P, batch->T) == CP_OK)
+        cp_draw_batch(batch, &job->cut);
+    else
+        tell(job, "layout", cp_error());
 }
 
 static void tell_parameters(const inspection *job, const cp_fixture *fixture)
@@ -157,7 +158,7 @@ static cp_status tell_fixture(const inspection *job, const cp_fixture *fixture)
     tell(job, "truth", fixture->truth);
     tell_parameters(job, fixture);
 #if CPEQ_ENGINE
-    if (cp_info_model(job->json, fixture, job->cut) != CP_OK)
+    if (cp_info_model(job->json, fixture, &job->cut) != CP_OK)
         tell(job, "model", cp_error());
 #endif
     tell_batch(job, &fixture->batch);
@@ -165,7 +166,7 @@ static cp_status tell_fixture(const inspection *job, const cp_fixture *fixture)
     tell_tensors(job, fixture->expected);
 #if CPEQ_ENGINE
     if (job->mask >= 0)
-        CP_TRY(cp_info_mask(job->json, fixture, job->mask, job->cut));
+        CP_TRY(cp_info_mask(job->json, fixture, job->mask, &job->cut));
 #endif
     return CP_OK;
 }
@@ -229,7 +230,7 @@ static cp_status info_config(const inspection *job)
         begin(job, "config");
         tell(job, "family", cp_json_string(family));
 #if CPEQ_ENGINE
-        status = cp_info_config_model(job->json, config, job->path, job->length, job->cut);
+        status = cp_info_config_model(job->json, config, job->path, job->length, &job->cut);
 #endif
     }
     cp_json_close(config);
@@ -271,11 +272,10 @@ static cp_status info(const inspection *job)
 static cp_status read_options(inspection *job, const cp_arguments *arguments)
 {
     int64_t P = 1;
-    int layout = CP_LAYOUT_CONTIGUOUS;
     CP_TRY(cp_operands_check(arguments, 1, INT32_MAX, "at least one FILE"));
     CP_TRY(cp_value_integer(&P, arguments, "cp", 1, 1024));
-    CP_TRY(cp_value_choice(&layout, arguments, "layout", layout_value, CP_LAYOUT_KINDS));
-    job->cut = (cp_cut){(int)P, (cp_layout_kind)layout};
+    CP_TRY(cp_read_layout(&job->cut.layout, arguments));
+    job->cut.P = (int)P;
     job->mask = -1;
 #if CPEQ_ENGINE
     CP_TRY(cp_value_integer(&job->mask, arguments, "mask", 0, 100000));

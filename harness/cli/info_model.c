@@ -70,15 +70,15 @@ static void bytes_text(char *text, size_t room, size_t bytes)
     snprintf(text, room, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
-static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, cp_cut cut)
+static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, const cp_cut *cut)
 {
     cp_model *model = NULL;
     CP_TRY(cp_model_open(&model, fixture));
     cp_status status = CP_OK;
     for (int d = 0; d < CP_WORKING_DTYPES && status == CP_OK; d++) {
-        cp_run_options options = {.P = cut.P,
-                                  .exchange = {.kind = cp_usual_exchange(cut.P)},
-                                  .layout = cut.layout,
+        cp_run_options options = {.P = cut->P,
+                                  .exchange = {.kind = cp_usual_exchange(cut->P)},
+                                  .layout = cut->layout,
                                   .dtype = cp_working_dtype(d)};
         cp_run_memory memory;
         status = cp_run_check(model, &options);
@@ -97,7 +97,7 @@ static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, cp_cut cu
             cp_json_set(json, name, object);
         } else {
             snprintf(text, sizeof text, "%s: weights %s, a step %s on rank 0 of %d (%s)",
-                     cp_working_dtype_value(d), weights, step, cut.P,
+                     cp_working_dtype_value(d), weights, step, cut->P,
                      cp_exchange_name(options.exchange.kind));
             tell(NULL, "memory", text);
         }
@@ -106,7 +106,7 @@ static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, cp_cut cu
     return status;
 }
 
-cp_status cp_info_model(cp_json *json, const cp_fixture *fixture, cp_cut cut)
+cp_status cp_info_model(cp_json *json, const cp_fixture *fixture, const cp_cut *cut)
 {
     cp_program *program = NULL;
     if (fixture->config == NULL)
@@ -126,7 +126,7 @@ static int by_name(const void *a, const void *b)
 }
 
 static cp_status measure_shapes(cp_json *json, const cp_json *config, const char *path,
-                                const cp_program *program, int64_t length, cp_cut cut)
+                                const cp_program *program, int64_t length, const cp_cut *cut)
 {
     size_t count = (size_t)program->parameter_count;
     cp_weight *weights = calloc(count, sizeof *weights);
@@ -147,7 +147,7 @@ static cp_status measure_shapes(cp_json *json, const cp_json *config, const char
 }
 
 cp_status cp_info_config_model(cp_json *json, const cp_json *config, const char *path, int64_t length,
-                               cp_cut cut)
+                               const cp_cut *cut)
 {
     cp_program *program = NULL;
     CP_TRY(cp_models_build(&program, config, path));
@@ -179,8 +179,10 @@ static cp_json *mask_json(const uint8_t *mask, int64_t T)
     return lines;
 }
 
-static void draw_rows(cp_json *json, const uint8_t *mask, int64_t B, int64_t T, int64_t layer, cp_cut cut)
+static void draw_rows(cp_json *json, const uint8_t *mask, const cp_batch *batch, int64_t layer,
+                      const cp_cut *cut)
 {
+    int64_t B = batch->B, T = batch->T;
     cp_json *rows = json != NULL ? cp_json_new_array() : NULL;
     for (int64_t b = 0; b < B; b++) {
         if (rows != NULL) {
@@ -189,14 +191,14 @@ static void draw_rows(cp_json *json, const uint8_t *mask, int64_t B, int64_t T, 
         }
         printf("  row %lld, layer %lld: a line a query, #: it sees that key\n", (long long)b,
                (long long)layer);
-        cp_draw_mask(mask + b * T * T, T, cut);
+        cp_draw_mask(mask + b * T * T, batch, b, cut);
     }
     if (rows != NULL)
         cp_json_set(json, "mask", rows);
 }
 
 static cp_status show_mask(cp_json *json, const cp_fixture *fixture, const cp_model *model, int64_t layer,
-                           cp_cut cut)
+                           const cp_cut *cut)
 {
     int64_t B = fixture->batch.B, T = fixture->batch.T, L = cp_model_program(model)->L;
     if (layer >= L)
@@ -205,15 +207,16 @@ static cp_status show_mask(cp_json *json, const cp_fixture *fixture, const cp_mo
     if (T > MOST_DRAWN)
         return cp_fail(CP_REFUSED, "--mask: a row of %lld tokens; at most %d are drawn", (long long)T,
                        MOST_DRAWN);
+    CP_TRY(cp_layout_check(&cut->layout, cut->P, T));
     uint8_t *mask = malloc((size_t)(B * T * T));
     cp_check(mask != NULL, "out of memory");
     cp_model_mask(model, layer, mask);
-    draw_rows(json, mask, B, T, layer, cut);
+    draw_rows(json, mask, &fixture->batch, layer, cut);
     free(mask);
     return CP_OK;
 }
 
-cp_status cp_info_mask(cp_json *json, const cp_fixture *fixture, int64_t layer, cp_cut cut)
+cp_status cp_info_mask(cp_json *json, const cp_fixture *fixture, int64_t layer, const cp_cut *cut)
 {
     cp_model *model = NULL;
     CP_TRY(cp_model_open(&model, fixture));

@@ -1,5 +1,6 @@
 #include "harness/run/run.h"
 #include "harness/cli/command.h"
+#include "harness/cli/layouts.h"
 #include "harness/cli/output.h"
 #include "harness/cli/values.h"
 #include "harness/files/dump.h"
@@ -13,7 +14,9 @@ const cp_option cp_run_command_options[] = {
     {"output", 'o', "DUMP", "the dump to write; with --per-rank a folder"},
     {"cp", 0, "P", "context-parallel ranks (1)"},
     {"exchange", 0, "NAME", "how queries meet keys: local, ulysses (local on 1 rank, else ulysses)"},
-    {"layout", 0, "NAME", "which rank holds which token: contiguous"},
+    {"layout", 0, "NAME",
+     "which rank holds which token: contiguous, zigzag, striped[:block], uneven[:tokens of each rank], "
+     "per_document (contiguous)"},
     {"dtype", 0, "NAME", "float64, float32 (float64)"},
     {"attention", 0, "NAME", "how scores are held: dense, block (dense)"},
     {"per-rank", 0, NULL, "one file a rank, as the ranks of a real job would write them"},
@@ -29,9 +32,9 @@ static cp_status read_options(cp_run_options *options, const cp_session *session
     *options = (cp_run_options){0};
     int64_t P = 1;
     CP_TRY(cp_value_integer(&P, arguments, "cp", 1, CP_MOST_RANKS));
-    int exchange = cp_usual_exchange((int)P), layout = CP_LAYOUT_CONTIGUOUS, dtype = 0, attention = 0;
+    int exchange = cp_usual_exchange((int)P), dtype = 0, attention = 0;
     CP_TRY(cp_value_choice(&exchange, arguments, "exchange", cp_exchange_value, CP_EXCHANGE_KINDS));
-    CP_TRY(cp_value_choice(&layout, arguments, "layout", cp_layout_value, CP_LAYOUT_KINDS));
+    CP_TRY(cp_read_layout(&options->layout, arguments));
     CP_TRY(cp_value_choice(&dtype, arguments, "dtype", cp_working_dtype_value, CP_WORKING_DTYPES));
     CP_TRY(cp_value_choice(&attention, arguments, "attention", cp_attention_value, CP_ATTENTION_FORMS));
     CP_TRY(cp_read_transport(&options->transport, session, arguments));
@@ -39,7 +42,6 @@ static cp_status read_options(cp_run_options *options, const cp_session *session
     CP_TRY(cp_read_fault(&options->decisions, arguments));
     options->P = (int)P;
     options->exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)exchange};
-    options->layout = (cp_layout_kind)layout;
     options->dtype = cp_working_dtype(dtype);
     options->attention = (cp_attention_form)attention;
     options->trace = cp_given(arguments, "trace");

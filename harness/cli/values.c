@@ -5,11 +5,6 @@ const char *cp_exchange_value(int value)
     return cp_exchange_name((cp_exchange_kind)value);
 }
 
-const char *cp_layout_value(int value)
-{
-    return cp_layout_name((cp_layout_kind)value);
-}
-
 const char *cp_transport_value(int value)
 {
     static const char *const names[CP_TRANSPORTS] = {

@@ -7,7 +7,6 @@
 
 /* For cp_value_choice: an index in [0, count) to its name. */
 const char *cp_exchange_value(int value);
-const char *cp_layout_value(int value);
 const char *cp_transport_value(int value);
 const char *cp_attention_value(int value);
 

@@ -1,6 +1,7 @@
 #include "harness/cli/collect.h"
 #include "harness/cli/command.h"
 #include "harness/cli/judging.h"
+#include "harness/cli/layouts.h"
 #include "harness/cli/values.h"
 #include "harness/run/trial.h"
 
@@ -12,7 +13,8 @@
 const cp_option cp_verify_options[] = {
     {"cp", 0, "LIST", "context-parallel ranks, as 1,2,4 (1)"},
     {"exchange", 0, "LIST", "local, ulysses, all (local on 1 rank, else ulysses)"},
-    {"layout", 0, "LIST", "contiguous, all (contiguous)"},
+    {"layout", 0, "LIST",
+     "contiguous, zigzag, striped[:block], uneven[:tokens of each rank], per_document, all (contiguous)"},
     {"dtype", 0, "LIST", "float64, float32, all (float64)"},
     {"attention", 0, "LIST", "dense, block, all (dense)"},
     {"transport", 0, "NAME", "threads, mpi (mpi under mpirun, else threads)"},
@@ -37,7 +39,9 @@ typedef struct trial_plan {
     int64_t cp[MOST_CPS];
     int cp_count;
     choices exchange; /* none: the usual one */
-    choices layout, dtype, attention;
+    choices dtype, attention;
+    cp_layout_spec layout[MOST_VALUES];
+    int layout_count;
     cp_transport transport;
     cp_decisions decisions;
     cp_diff_options limits;
@@ -64,10 +68,10 @@ static cp_status read_choices(choices *out, const cp_arguments *arguments, const
 
 static cp_status read_plan(trial_plan *plan, const cp_session *session, const cp_arguments *arguments)
 {
-    *plan = (trial_plan){.cp = {1}, .cp_count = 1, .layout.count = 1, .dtype.count = 1, .attention.count = 1};
+    *plan = (trial_plan){.cp = {1}, .cp_count = 1, .layout_count = 1, .dtype.count = 1, .attention.count = 1};
     CP_TRY(cp_value_integers(plan->cp, &plan->cp_count, MOST_CPS, arguments, "cp", 1, CP_MOST_RANKS));
     CP_TRY(read_choices(&plan->exchange, arguments, "exchange", cp_exchange_value, CP_EXCHANGE_KINDS));
-    CP_TRY(read_choices(&plan->layout, arguments, "layout", cp_layout_value, CP_LAYOUT_KINDS));
+    CP_TRY(cp_read_layouts(plan->layout, &plan->layout_count, MOST_VALUES, arguments));
     CP_TRY(read_choices(&plan->dtype, arguments, "dtype", cp_working_dtype_value, CP_WORKING_DTYPES));
     CP_TRY(read_choices(&plan->attention, arguments, "attention", cp_attention_value, CP_ATTENTION_FORMS));
     CP_TRY(cp_read_transport(&plan->transport, session, arguments));
@@ -90,7 +94,8 @@ static cp_trial_row *add_row(verifying *self, const char *name, const cp_run_opt
     *row = (cp_trial_row){.cp = options->P, .dtype = options->dtype};
     snprintf(row->fixture, sizeof row->fixture, "%s", name);
     snprintf(row->exchange, sizeof row->exchange, "%s", cp_exchange_name(options->exchange.kind));
-    snprintf(row->layout, sizeof row->layout, "%s", cp_layout_name(options->layout));
+    char layout[CP_LAYOUT_TEXT];
+    snprintf(row->layout, sizeof row->layout, "%.31s", cp_layout_text(&options->layout, layout));
     snprintf(row->attention, sizeof row->attention, "%s", cp_attention_value((int)options->attention));
     return row;
 }
@@ -151,8 +156,8 @@ static void each_combination(verifying *self, combination_action *action, void *
             exchange = (choices){{cp_usual_exchange(options.P)}, 1};
         for (int e = 0; e < exchange.count; e++) {
             options.exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)exchange.values[e]};
-            for (int l = 0; l < plan->layout.count; l++) {
-                options.layout = (cp_layout_kind)plan->layout.values[l];
+            for (int l = 0; l < plan->layout_count; l++) {
+                options.layout = plan->layout[l];
                 for (int d = 0; d < plan->dtype.count; d++) {
                     options.dtype = cp_working_dtype(plan->dtype.values[d]);
                     for (int a = 0; a < plan->attention.count; a++) {

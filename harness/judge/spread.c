@@ -100,31 +100,47 @@ static int32_t *owners_of_parts(const cp_bins *bins, cp_source *const *parts, co
     return owners;
 }
 
-static int32_t *owners_of_layout(const cp_bins *bins, const cp_declaration *declaration)
+enum { MOST_RANKS = 1024 };
+
+/* NULL: the declared layout is none that is known, or does not fit the rows. */
+static int32_t *owners_of_layout(const cp_bins *bins, const cp_fixture *fixture,
+                                 const cp_declaration *declaration)
 {
-    cp_layout_kind kind;
-    if (!cp_layout_named(&kind, declaration->layout))
-        return NULL;
+    cp_layout_spec spec;
     int P = declaration->cp_size;
-    int64_t multiple = cp_layout_multiple(kind, P);
+    if (P > MOST_RANKS || cp_layout_parse(&spec, declaration->layout) != CP_OK ||
+        cp_layout_check(&spec, P, bins->T) != CP_OK)
+        return NULL;
+    int64_t count = bins->B * bins->T, *any = zeros(count, sizeof *any);
+    cp_batch batch = {.B = bins->B, .T = bins->T, .input_ids = any, .labels = any};
+    if (fixture) {
+        batch.attention_mask = fixture->batch.attention_mask;
+        batch.position_ids = fixture->batch.position_ids;
+        batch.document_ids = fixture->batch.document_ids;
+    }
     cp_arena arena = cp_arena_growing();
     cp_layout layout;
-    cp_layout_plan(&layout, kind, P, bins->B, (bins->T + multiple - 1) / multiple * multiple, &arena);
-    int32_t *owners = zeros(bins->B * bins->T, sizeof *owners);
-    for (int64_t b = 0; b < bins->B; b++)
-        memcpy(owners + b * bins->T, layout.owner + b * layout.T, (size_t)bins->T * sizeof *owners);
+    cp_tokens tokens;
+    cp_tokens_plan(&tokens, &layout, &batch, &spec, P, &(cp_token_rules){0}, &arena);
+    int32_t *owners = zeros(count, sizeof *owners);
+    for (int64_t place = 0; place < tokens.B * tokens.T; place++)
+        if (tokens.home[place] >= 0)
+            owners[place / tokens.T * bins->T + tokens.home[place]] = layout.owner[place];
     cp_arena_close(&arena);
+    free(any);
     return owners;
 }
 
-static int32_t *find_owners(const cp_bins *bins, const cp_source *actual)
+static int32_t *find_owners(const cp_bins *bins, const cp_sides *sides)
 {
+    const cp_source *actual = sides->actual;
     cp_source *const *parts;
     const cp_place *at = NULL;
     size_t count = cp_join_parts(actual, &parts, &at);
     if (actual->declaration.cp_size < 2)
         return NULL;
-    return count > 0 && at ? owners_of_parts(bins, parts, at) : owners_of_layout(bins, &actual->declaration);
+    return count > 0 && at ? owners_of_parts(bins, parts, at)
+                           : owners_of_layout(bins, sides->fixture, &actual->declaration);
 }
 
 static void fill_owners(cp_bins *bins, const int32_t *owners, const cp_places *places)
@@ -148,7 +164,7 @@ cp_owners cp_bins_open(cp_bins *bins, const cp_sides *sides, const cp_places *pl
         return NULL;
     bins->document = zeros(bins->B * bins->bins, sizeof *bins->document);
     fill_documents(bins, sides, places);
-    int32_t *owners = find_owners(bins, sides->actual);
+    int32_t *owners = find_owners(bins, sides);
     if (owners) {
         bins->ranks = sides->actual->declaration.cp_size;
         fill_owners(bins, owners, places);

@@ -145,6 +145,22 @@ static bool is_ulysses(const cp_setting *setting)
     return has_ranks(setting) && setting->exchange == CP_EXCHANGE_ULYSSES;
 }
 
+static bool permutes(const cp_setting *setting)
+{
+    return has_ranks(setting) && cp_layout_permutes(&setting->layout);
+}
+
+static bool pads(const cp_setting *setting)
+{
+    return has_ranks(setting) && cp_layout_pads(&setting->layout);
+}
+
+/* A striped shard that is padded at its end is the row padded at its end. */
+static bool pads_pieces(const cp_setting *setting)
+{
+    return pads(setting) && setting->layout.kind != CP_LAYOUT_STRIPED;
+}
+
 static bool has_groups(const cp_setting *setting)
 {
     return setting->D > 1;
@@ -167,6 +183,10 @@ static const struct {
     [CP_NEEDS_NOTHING] = {"", NULL},
     [CP_NEEDS_RANKS] = {"more than one rank", has_ranks},
     [CP_NEEDS_ULYSSES] = {"the ulysses exchange on more than one rank", is_ulysses},
+    [CP_NEEDS_PERMUTATION] = {"a layout that permutes, on more than one rank", permutes},
+    [CP_NEEDS_PADDING] = {"a layout that pads, on more than one rank", pads},
+    [CP_NEEDS_PADDED_PIECES] =
+        {"a layout whose shards end in pieces of the row and are padded, on more than one rank", pads_pieces},
     [CP_NEEDS_GROUPS] = {"more than one data-parallel group", has_groups},
     [CP_NEEDS_GROUPS_OF_RANKS] = {"more than one data-parallel group of more than one rank",
                                   has_groups_of_ranks},
@@ -202,6 +222,8 @@ static const cp_equivalent equivalents[] = {
     {"auto_pad", "truncate", "the length is a multiple, or shorter than one", "nothing is cut off"},
     {"position_ids", "shard", "no query sees a key of another shard",
      "rotations depend on differences of positions, and inside a shard these are right"},
+    {"position_ids", "arange", "no query sees a key of another shard, or the permutation changes nothing",
+     "where a shard is a shifted piece of the row, differences of positions are right"},
     {"document_ids", "shard", "the row is one document", "no shard has a jump"},
     {"document_ids", "divided", "the row is one document", "there is no boundary"},
     {"document_ids", "ignored", "the row is one document", "there is no boundary"},
@@ -244,6 +266,9 @@ static const cp_equivalent equivalents[] = {
     {"grad_reduce", "skip_head", "the output projection is tied", "it is no parameter of its own"},
     {"grad_reduce", "skip_biases", "the model has no biases", "there is nothing to leave out"},
     {"tied_embedding", "twice", "embeddings are not tied", "there is no such parameter"},
+    {"layout_inverse", "none", "the permutation changes nothing", "the shards are contiguous"},
+    {"layout_inverse", "again", "the permutation is its own inverse", "twice the same is none"},
+    {"layout_inverse", "contiguous_mask", "the permutation changes nothing", "the shards are contiguous"},
     {"dump_order", "pads_included", "the length is a multiple", "there is no automatic padding"},
     {"embeds_grad", "summed", "the batch gives ids", "there is no such gradient"},
     {"embeds_grad", "pads_nonzero", "the batch gives ids, or there is no padding of its own",

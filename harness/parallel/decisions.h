@@ -25,6 +25,9 @@ typedef enum cp_needs {
     CP_NEEDS_NOTHING,
     CP_NEEDS_RANKS,           /* more than one */
     CP_NEEDS_ULYSSES,         /* that exchange, and more than one rank */
+    CP_NEEDS_PERMUTATION,     /* a layout that permutes, and more than one rank */
+    CP_NEEDS_PADDING,         /* a layout that pads, and more than one rank */
+    CP_NEEDS_PADDED_PIECES,   /* one that is not striped, too */
     CP_NEEDS_GROUPS,          /* more than one data-parallel group */
     CP_NEEDS_GROUPS_OF_RANKS, /* more than one, of more than one rank each */
     CP_NEEDS_MICROBATCHES,    /* more than one */
@@ -36,6 +39,7 @@ const char *cp_needs_text(cp_needs needs); /* "more than one rank" */
 /* The run that decisions are made for. */
 typedef struct cp_setting {
     cp_exchange_kind exchange;
+    cp_layout_spec layout;
     int P, D, M; /* ranks of a group, data-parallel groups, micro-batches */
 } cp_setting;
 

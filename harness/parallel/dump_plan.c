@@ -64,7 +64,8 @@ void cp_dump_plan_make(cp_dump_plan *plan, const cp_dump_rules *rules, const cp_
         .source_slot = cp_arena_take(arena, slots * (size_t)sources * sizeof *plan->source_slot)};
     for (int64_t n = 0; n < B * S; n++) {
         int64_t row = n / S, at = layout->index[rank][n];
-        plan->token_index[n] = declared(rules->dump_order, tokens, row, at);
+        plan->token_index[n] =
+            declared(rules->dump_order, tokens, row, tokens->destination[row * tokens->T + at]);
         for (int i = 0; i < sources; i++) {
             source from = source_of(rules->embeds_grad, tokens, layout, row, at, i);
             plan->source_rank[n * sources + i] = from.rank;

@@ -1,7 +1,5 @@
 #include "harness/parallel/shard.h"
 
-#include <string.h>
-
 /* A value of every token of the shard, from an array [B,T]. */
 static cp_tensor cut(const int64_t *whole, const cp_layout *layout, int rank, cp_arena *arena)
 {
@@ -10,14 +8,6 @@ static cp_tensor cut(const int64_t *whole, const cp_layout *layout, int rank, cp
     int64_t *out = tensor.data;
     for (int64_t n = 0; out && n < B * S; n++)
         out[n] = whole[n / S * layout->T + layout->index[rank][n]];
-    return tensor;
-}
-
-static cp_tensor cut_index(const cp_layout *layout, int rank, cp_arena *arena)
-{
-    cp_tensor tensor = CP_TAKE(arena, CP_I64, layout->B, layout->tokens[rank]);
-    if (tensor.data)
-        memcpy(tensor.data, layout->index[rank], cp_tensor_bytes(tensor));
     return tensor;
 }
 
@@ -63,7 +53,7 @@ void cp_shard_cut(cp_shard *shard, const cp_batch *batch, const cp_tokens *token
 {
     cp_check(rank >= 0 && rank < layout->P, "rank %d of %d", rank, layout->P);
     *shard = (cp_shard){.B = layout->B, .S = layout->tokens[rank]};
-    shard->index = cut_index(layout, rank, arena);
+    shard->index = cut(tokens->row_index, layout, rank, arena);
     if (batch->inputs_embeds)
         shard->embeddings = cut_embeddings(batch, tokens, layout, rank, dtype, arena);
     else

@@ -7,7 +7,7 @@
 
 typedef struct cp_shard {
     int64_t B, S;
-    cp_tensor index;      /* int64 [B,S]: global index in its row */
+    cp_tensor index;      /* int64 [B,S]: cp_tokens.row_index */
     cp_tensor ids;        /* int64 [B,S]; automatic padding is `padding_id`. CP_NONE with embeddings */
     cp_tensor embeddings; /* `dtype` [B,S,C]; automatic padding is 0. CP_NONE with ids */
     cp_tensor position;   /* int64 [B,S] */

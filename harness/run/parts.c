@@ -68,7 +68,6 @@ static cp_declaration declaration_of(const cp_rank *self, int rank, const cp_mod
     declaration.fixture_id = model->fixture->id;
     declaration.implementation = "cpeq " CPEQ_VERSION;
     declaration.exchange = cp_exchange_name(options->exchange.kind);
-    declaration.layout = cp_layout_name(options->layout);
     declaration.cp_size = options->P;
     declaration.cp_rank = options->P > 1 ? rank : -1;
     declaration.dtype_declared = true;
@@ -89,6 +88,8 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
     size_t most = 4 + (size_t)program->parameter_count + 2 * (size_t)program->register_count;
     cp_results results = {.tensors = cp_arena_take(arena, most * sizeof *results.tensors),
                           .declaration = declaration_of(self, rank, model, options)};
+    char layout[CP_LAYOUT_TEXT];
+    results.declaration.layout = named(arena, "%s", cp_layout_text(&options->layout, layout));
     add(&results, "loss", CP_VIEW(&self->loss, CP_F64, 1));
     results.tensors[0].scalar = true;
     add(&results, "token_loss", network->token_loss);

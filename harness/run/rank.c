@@ -7,9 +7,8 @@ void cp_rank_plan_make(cp_rank *self, const cp_model *model, const cp_run_option
     const cp_decisions *decisions = &options->decisions;
     cp_rank_plan *plan = &self->plan;
     self->plans = cp_arena_growing();
-    int64_t T = cp_tokens_padded(batch->T, options->layout, options->P, decisions->tokens.auto_pad);
-    cp_layout_plan(&plan->layout, options->layout, options->P, batch->B, T, &self->plans);
-    cp_tokens_plan(&plan->tokens, batch, &plan->layout, &decisions->tokens, &self->plans);
+    cp_tokens_plan(&plan->tokens, &plan->layout, batch, &options->layout, options->P, &decisions->tokens,
+                   &self->plans);
     plan->visibility = cp_arena_take(&self->plans, (size_t)program->mask_count * sizeof *plan->visibility);
     for (int m = 0; m < program->mask_count; m++)
         cp_visibility_plan(&plan->visibility[m], program->masks[m], &plan->tokens, &plan->layout, rank,

@@ -13,7 +13,9 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
         return cp_fail(CP_REFUSED, "the reference computes in float64 and float32, not in %s",
                        cp_dtype_name(options->dtype));
     CP_TRY(cp_exchange_check(&options->exchange, options->P, program->H, program->K));
-    cp_setting setting = {.exchange = options->exchange.kind, .P = options->P, .D = 1, .M = 1};
+    CP_TRY(cp_layout_check(&options->layout, options->P, model->fixture->batch.T));
+    cp_setting setting = {
+        .exchange = options->exchange.kind, .layout = options->layout, .P = options->P, .D = 1, .M = 1};
     return cp_decisions_check(&options->decisions, &setting);
 }
 

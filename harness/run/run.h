@@ -12,7 +12,7 @@ typedef enum cp_transport { CP_TRANSPORT_THREADS, CP_TRANSPORT_MPI, CP_TRANSPORT
 typedef struct cp_run_options {
     int P;
     cp_exchange_spec exchange;
-    cp_layout_kind layout;
+    cp_layout_spec layout;
     cp_dtype dtype; /* float64 or float32 */
     cp_attention_form attention;
     cp_transport transport;

@@ -1,16 +1,29 @@
 #include "tests/base/planning.h"
 
+#include "tests/support/support.h"
+
 #include <string.h>
 
 const cp_token_rules right_tokens; /* zero: the first value of every decision */
 const cp_mask_rules right_masks;
 
-void plan_batch(planned *p, const cp_batch *batch, int P, const cp_token_rules *rules)
+void plan_laid_out(planned *p, const cp_batch *batch, const cp_layout_spec *spec, int P,
+                   const cp_token_rules *rules)
 {
     p->arena = cp_arena_growing();
-    int64_t T = cp_tokens_padded(batch->T, CP_LAYOUT_CONTIGUOUS, P, rules->auto_pad);
-    cp_layout_plan(&p->layout, CP_LAYOUT_CONTIGUOUS, P, batch->B, T, &p->arena);
-    cp_tokens_plan(&p->tokens, batch, &p->layout, rules, &p->arena);
+    cp_tokens_plan(&p->tokens, &p->layout, batch, spec, P, rules, &p->arena);
+}
+
+void plan_batch(planned *p, const cp_batch *batch, int P, const cp_token_rules *rules)
+{
+    plan_laid_out(p, batch, &(cp_layout_spec){0}, P, rules);
+}
+
+cp_layout_spec layout_named(const char *text)
+{
+    cp_layout_spec spec;
+    assert_ok(cp_layout_parse(&spec, text));
+    return spec;
 }
 
 void plan_visibility(cp_visibility *visibility, planned *p, cp_mask mask, int rank,

@@ -8,17 +8,21 @@
 extern const cp_token_rules right_tokens;
 extern const cp_mask_rules right_masks;
 
-/* A batch padded, cut over P ranks and planned. */
+/* A batch padded, cut over P ranks (contiguous, or as the layout says) and planned. */
 typedef struct planned {
     cp_arena arena;
     cp_layout layout;
     cp_tokens tokens;
 } planned;
 
+void plan_laid_out(planned *p, const cp_batch *batch, const cp_layout_spec *spec, int P,
+                   const cp_token_rules *rules);
 void plan_batch(planned *p, const cp_batch *batch, int P, const cp_token_rules *rules);
 void plan_visibility(cp_visibility *visibility, planned *p, cp_mask mask, int rank,
                      const cp_mask_rules *rules);
 void close_plan(planned *p);
+
+cp_layout_spec layout_named(const char *text);
 
 /* Random batches that cp_batch_check accepts, of at most RANDOM_PLACES tokens. */
 enum { RANDOM_PLACES = 3 * 24 };

@@ -25,10 +25,15 @@ static void padded_lengths(void **state)
     } cases[] = {{7, 1, 7, 7}, {7, 2, 8, 6},    {8, 2, 8, 8},   {5, 4, 8, 4},
                  {3, 4, 4, 4}, {1, 16, 16, 16}, {61, 8, 64, 56}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int rule = 0; rule < CP_AUTO_PADS; rule++)
-            assert_int_equal(
-                cp_tokens_padded(cases[i].T, CP_LAYOUT_CONTIGUOUS, cases[i].P, (cp_auto_pad)rule),
-                rule == CP_AUTO_PAD_TRUNCATE ? cases[i].truncated : cases[i].padded);
+        for (int rule = 0; rule < CP_AUTO_PADS; rule++) {
+            const int64_t zeros[61] = {0};
+            cp_batch batch = {.B = 1, .T = cases[i].T, .input_ids = zeros, .labels = zeros};
+            planned p;
+            plan_batch(&p, &batch, cases[i].P, &(cp_token_rules){.auto_pad = (cp_auto_pad)rule});
+            assert_int_equal(p.tokens.T, rule == CP_AUTO_PAD_TRUNCATE ? cases[i].truncated : cases[i].padded);
+            assert_int_equal(p.layout.T, p.tokens.T);
+            close_plan(&p);
+        }
 }
 
 static void documents_start_where_positions_jump(void **state)
@@ -260,23 +265,19 @@ static void right_plan_does_not_know_ranks(void **state)
     }
 }
 
-/* A plan of the wrong length, or in an arena that measures, is a bug of ours. */
-static void plan_over_another_length(void *batch)
+/* A plan over no ranks, or in an arena that measures, is a bug of ours. */
+static void plan_over_no_rank(void *batch)
 {
-    cp_arena arena = cp_arena_growing();
-    cp_layout layout;
-    cp_tokens tokens;
-    cp_layout_plan(&layout, CP_LAYOUT_CONTIGUOUS, 2, 1, 6, &arena);
-    cp_tokens_plan(&tokens, batch, &layout, &right_tokens, &arena);
+    planned p;
+    plan_batch(&p, batch, 0, &right_tokens);
 }
 
 static void plan_in_a_measure(void *batch)
 {
-    cp_arena arena = cp_arena_growing(), measuring = cp_arena_measuring();
+    cp_arena measuring = cp_arena_measuring();
     cp_layout layout;
     cp_tokens tokens;
-    cp_layout_plan(&layout, CP_LAYOUT_CONTIGUOUS, 2, 1, 8, &arena);
-    cp_tokens_plan(&tokens, batch, &layout, &right_tokens, &measuring);
+    cp_tokens_plan(&tokens, &layout, batch, &(cp_layout_spec){0}, 2, &right_tokens, &measuring);
 }
 
 static void misuse_stops(void **state)
@@ -284,7 +285,7 @@ static void misuse_stops(void **state)
     (void)state;
     const int64_t ids[7] = {0}, labels[7] = {0};
     cp_batch batch = {.B = 1, .T = 7, .input_ids = ids, .labels = labels};
-    assert_stops(plan_over_another_length, &batch, "a layout of [1,6] for a batch of [1,8]");
+    assert_stops(plan_over_no_rank, &batch, "1 rows of 7 tokens over 0 ranks, contiguous");
     assert_stops(plan_in_a_measure, &batch, "they cannot be measured");
 }
 

@@ -10,7 +10,7 @@ static const char *const names[] = {
     "label_shift",    "loss_count",      "empty_shard",     "backward_scale", "reported_loss", "grad_reduce",
     "position_ids",   "document_ids",    "padding_mask",    "auto_pad",       "window",        "chunk",
     "causal",         "attention_scope", "alltoall_layout", "gqa_map",        "gqa_grad",      "rank_data",
-    "tied_embedding", "dump_order",      "embeds_grad",
+    "tied_embedding", "dump_order",      "embeds_grad",     "layout_inverse",
 };
 
 enum { NAMES = sizeof names / sizeof *names };
@@ -133,6 +133,36 @@ static void refuses_what_means_nothing(void **state)
                   "gqa_map=modulo needs the ulysses exchange on more than one rank");
 }
 
+static void refuses_what_means_nothing_under_a_layout(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool allowed[CP_LAYOUT_KINDS]; /* contiguous, zigzag, striped, uneven, per_document */
+    } cases[] = {
+        {"label_shift=shard", {true, true, true, true, true}},
+        {"position_ids=arange", {false, true, true, false, true}},
+        {"layout_inverse=none", {false, true, true, false, true}},
+        {"layout_inverse=again", {false, true, true, false, true}},
+        {"layout_inverse=contiguous_mask", {false, true, true, false, true}},
+        {"auto_pad=label_0", {true, true, true, false, true}},
+        {"auto_pad=counted", {true, true, true, false, true}},
+        {"auto_pad=truncate", {true, true, true, false, true}},
+        {"auto_pad=per_shard", {true, true, false, false, true}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int kind = 0; kind < CP_LAYOUT_KINDS; kind++) {
+            cp_decisions decisions = {0};
+            assert_ok(cp_decisions_set(&decisions, cases[i].text));
+            cp_setting setting = {
+                .exchange = CP_EXCHANGE_ULYSSES, .layout.kind = (cp_layout_kind)kind, .P = 2, .D = 1, .M = 1};
+            assert_int_equal(cp_decisions_check(&decisions, &setting) == CP_OK, cases[i].allowed[kind]);
+            setting.P = 1;
+            setting.exchange = CP_EXCHANGE_LOCAL;
+            assert_int_equal(cp_decisions_check(&decisions, &setting), CP_REFUSED);
+        }
+}
+
 static void equivalents_name_values(void **state)
 {
     (void)state;
@@ -149,8 +179,11 @@ static void equivalents_name_values(void **state)
 int run_decisions_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_is_whole),       cmocka_unit_test(sets_one_field),
-        cmocka_unit_test(lists_what_is_known),     cmocka_unit_test(refuses_what_means_nothing),
+        cmocka_unit_test(the_list_is_whole),
+        cmocka_unit_test(sets_one_field),
+        cmocka_unit_test(lists_what_is_known),
+        cmocka_unit_test(refuses_what_means_nothing),
+        cmocka_unit_test(refuses_what_means_nothing_under_a_layout),
         cmocka_unit_test(equivalents_name_values),
     };
     return cmocka_run_group_tests_name("decisions", tests, NULL, NULL);

@@ -17,8 +17,8 @@ static cp_dump_plan planned(cp_dump_rules rules, int rank, cp_arena *arena)
     cp_token_rules token_rules = {0};
     cp_layout layout;
     cp_tokens tokens;
-    cp_layout_plan(&layout, CP_LAYOUT_CONTIGUOUS, RANKS, ROWS, PADDED, arena);
-    cp_tokens_plan(&tokens, &batch, &layout, &token_rules, arena);
+    cp_layout_spec contiguous = {0};
+    cp_tokens_plan(&tokens, &layout, &batch, &contiguous, RANKS, &token_rules, arena);
     cp_dump_plan plan;
     cp_dump_plan_make(&plan, &rules, &tokens, &layout, rank, arena);
     return plan;

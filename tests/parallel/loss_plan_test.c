@@ -23,8 +23,8 @@ static void open_fixture(fixture *f, double items)
     *f = (fixture){.arena = cp_arena_growing()};
     f->batch = (cp_batch){.B = 1, .T = LENGTH, .input_ids = ids, .labels = ids, .num_items_in_batch = items};
     cp_token_rules rules = {0};
-    cp_layout_plan(&f->layout, CP_LAYOUT_CONTIGUOUS, RANKS, 1, PADDED, &f->arena);
-    cp_tokens_plan(&f->tokens, &f->batch, &f->layout, &rules, &f->arena);
+    cp_layout_spec contiguous = {0};
+    cp_tokens_plan(&f->tokens, &f->layout, &f->batch, &contiguous, RANKS, &rules, &f->arena);
 }
 
 typedef struct loss_case {

@@ -36,8 +36,8 @@ static void open_fixture(fixture *f, bool with_embeddings)
         f->batch.C = WIDTH;
     }
     cp_token_rules rules = {0};
-    cp_layout_plan(&f->layout, CP_LAYOUT_CONTIGUOUS, RANKS, ROWS, PADDED, &f->arena);
-    cp_tokens_plan(&f->tokens, &f->batch, &f->layout, &rules, &f->arena);
+    cp_layout_spec contiguous = {0};
+    cp_tokens_plan(&f->tokens, &f->layout, &f->batch, &contiguous, RANKS, &rules, &f->arena);
 }
 
 static void assert_integers(cp_tensor tensor, const int64_t *expected)

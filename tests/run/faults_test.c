@@ -176,6 +176,8 @@ static bool run_value(int decision, int value, right_run *runs, size_t count)
             cp_run_options options = {
                 .P = sizes[s], .exchange = {.kind = CP_EXCHANGE_ULYSSES}, .dtype = CP_F64};
             cp_decision_put(&options.decisions, decision, value);
+            if (cp_run_check(runs[n].golden.model, &options) == CP_REFUSED)
+                options.layout.kind = CP_LAYOUT_ZIGZAG; /* what means nothing where the order is kept */
             if (runs[n].source[s] && shown.cases + shown.structural < ENOUGH)
                 agrees = run_case(&shown, &runs[n].golden, &options, runs[n].source[s]) && agrees;
         }
