@@ -14,6 +14,7 @@ const cp_option cp_diff_command_options[] = {
     {"atol", 0, "X", "see --rtol"},
     {"junit", 0, "FILE", "write a JUnit report"},
     {"markdown", 0, "FILE", "write a Markdown report"},
+    {"html", 0, "FILE", "write a page with pictures: by tensor and layer, by position, by rank"},
     {0},
 };
 
@@ -90,7 +91,8 @@ static cp_status report(const cp_session *session, const cp_arguments *arguments
     else
         cp_print_report(cp_report_result(result, CP_REPORT_TEXT, style));
     CP_TRY(cp_write_asked(arguments, "junit", cp_report_result(result, CP_REPORT_JUNIT, style)));
-    return cp_write_asked(arguments, "markdown", cp_report_result(result, CP_REPORT_MARKDOWN, style));
+    CP_TRY(cp_write_asked(arguments, "markdown", cp_report_result(result, CP_REPORT_MARKDOWN, style)));
+    return cp_write_asked(arguments, "html", cp_report_result(result, CP_REPORT_HTML, style));
 }
 
 static cp_status diff(int *verdict, const cp_session *session, const cp_arguments *arguments,

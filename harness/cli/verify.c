@@ -24,6 +24,7 @@ const cp_option cp_verify_options[] = {
     {"atol", 0, "X", "see --rtol"},
     {"junit", 0, "FILE", "write a JUnit report"},
     {"markdown", 0, "FILE", "write a Markdown report"},
+    {"html", 0, "FILE", "write a page: fixtures by ways, and every run"},
     {0},
 };
 
@@ -264,8 +265,9 @@ static cp_status write_reports(const verifying *self, const cp_arguments *argume
     else
         cp_print_report(text);
     CP_TRY(cp_write_asked(arguments, "junit", cp_report_trials(self->rows, self->count, CP_REPORT_JUNIT)));
-    return cp_write_asked(arguments, "markdown",
-                          cp_report_trials(self->rows, self->count, CP_REPORT_MARKDOWN));
+    CP_TRY(
+        cp_write_asked(arguments, "markdown", cp_report_trials(self->rows, self->count, CP_REPORT_MARKDOWN)));
+    return cp_write_asked(arguments, "html", cp_report_trials(self->rows, self->count, CP_REPORT_HTML));
 }
 
 static cp_status verify(verifying *self, const cp_arguments *arguments)

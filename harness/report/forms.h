@@ -12,6 +12,9 @@ void cp_text_trials(FILE *page, const cp_trial_row *rows, size_t count);
 void cp_markdown_result(FILE *page, const cp_result *result, cp_report_style style);
 void cp_markdown_trials(FILE *page, const cp_trial_row *rows, size_t count);
 
+void cp_html_result(FILE *page, const cp_result *result);
+void cp_html_trials(FILE *page, const cp_trial_row *rows, size_t count);
+
 /* These two have writers of their own. */
 char *cp_json_result(const cp_result *result);
 char *cp_json_trials(const cp_trial_row *rows, size_t count);

@@ -38,6 +38,10 @@ char *cp_report_result(const cp_result *result, cp_report_format format, cp_repo
         page_open(&out);
         cp_markdown_result(out.file, result, style);
         return page_close(&out);
+    case CP_REPORT_HTML:
+        page_open(&out);
+        cp_html_result(out.file, result);
+        return page_close(&out);
     case CP_REPORT_FORMATS: break;
     }
     cp_check(false, "format %d", (int)format);
@@ -57,6 +61,10 @@ char *cp_report_trials(const cp_trial_row *rows, size_t count, cp_report_format 
     case CP_REPORT_MARKDOWN:
         page_open(&out);
         cp_markdown_trials(out.file, rows, count);
+        return page_close(&out);
+    case CP_REPORT_HTML:
+        page_open(&out);
+        cp_html_trials(out.file, rows, count);
         return page_close(&out);
     case CP_REPORT_FORMATS: break;
     }

@@ -1,5 +1,5 @@
-/* Everything that is said about a judgement: text, Markdown, JSON (schema_version 1) and JUnit XML, all from one result,
- * so that their verdicts are identical.
+/* Everything that is said about a judgement: text, Markdown, JSON (docs/report.schema.json), JUnit XML and an HTML page,
+ * all from one result, so that their verdicts are identical.
  *
  * A report is returned as text, freed by free(); writing it, and noticing a full disk, is the caller's. Names and
  * sentences come from files of strangers: control characters and broken UTF-8 appear as \xNN in every format. */
@@ -13,6 +13,7 @@ typedef enum cp_report_format {
     CP_REPORT_MARKDOWN,
     CP_REPORT_JSON,
     CP_REPORT_JUNIT,
+    CP_REPORT_HTML,
     CP_REPORT_FORMATS
 } cp_report_format;
 
@@ -21,7 +22,8 @@ typedef struct cp_report_style {
     bool color; /* text: the verdict in colour */
 } cp_report_style;
 
-/* One judgement, as `diff` shows it. JUnit: a case for each tensor; different is a failure, not comparable an error. */
+/* One judgement, as `diff` shows it. JUnit: a case for each tensor; different is a failure, not comparable an error. HTML:
+ * one page that needs nothing else and draws everything from the JSON report that it carries. */
 char *cp_report_result(const cp_result *result, cp_report_format format, cp_report_style style);
 
 /* A table of trials and a summary line, as `verify` shows them. JUnit: a case for each trial; different is a failure,

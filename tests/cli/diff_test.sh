@@ -40,8 +40,9 @@ expect 1 'DIFFERENT' cpeq diff "$fixture" "$dumps/label_shift.h5" --color auto
 not_printed "$escape"
 
 # Reports agree with the status.
-expect 1 'DIFFERENT' cpeq diff "$fixture" "$dumps/label_shift.h5" --markdown r.md --junit r.xml
+expect 1 'DIFFERENT' cpeq diff "$fixture" "$dumps/label_shift.h5" --markdown r.md --junit r.xml --html r.html
 check 'Markdown says so' grep -qi 'different' r.md
+check 'the page says so' grep -q '"verdict": "different"' r.html
 check 'JUnit says so' grep -q '<failure' r.xml
 expect 2 'NOT COMPARABLE' cpeq diff "$fixture" "$dumps/ranks/rank-0000.h5" --junit r.xml
 check 'JUnit says so' grep -q '<error' r.xml

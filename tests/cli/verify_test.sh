@@ -42,9 +42,10 @@ printed '1 run: 1 same'
 expect 1 '"verdict": "different"' cpeq verify "$golden/llama/packed7.h5" --cp 1,2 --fault label_shift=twice --json
 printed '"schema_version": 1'
 expect 1 '1 different, 1 refused' cpeq verify "$golden/llama/packed7.h5" --cp 2,3 --fault label_shift=twice \
-    --junit r.xml --markdown r.md
+    --junit r.xml --markdown r.md --html r.html
 check 'JUnit has the failure' grep -q '<failure' r.xml
 check 'JUnit has what was refused' grep -q '<skipped' r.xml
 check 'Markdown has both' bash -c 'grep -q different r.md && grep -q refused r.md'
+check 'the page has both' grep -q '"summary": "2 runs: 0 same, 1 different, 1 refused' r.html
 expect 4 '/dev/full: cannot be written' cpeq verify "$golden/llama/packed7.h5" --junit /dev/full
 finish

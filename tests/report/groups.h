@@ -4,6 +4,7 @@
 
 int junit_tests(void);
 int machine_tests(void);
+int page_tests(void);
 int table_tests(void);
 int text_tests(void);
 int words_tests(void);

@@ -18,6 +18,7 @@ static cp_tensor_result *add(sample *s, const char *name, cp_tensor_kind kind, i
     *tensor = (cp_tensor_result){.kind = kind,
                                  .dims = dims,
                                  .first_bad_position = -1,
+                                 .layer = -1,
                                  .factor = NAN,
                                  .cosine = NAN,
                                  .norm_limit = NAN,
@@ -74,6 +75,19 @@ static const int64_t LOGITS[] = {1, 7, 37};
 static const int64_t HEAD[] = {37, 16};
 static const int64_t NORM[] = {16};
 
+/* Two documents and a padding position, cut once. */
+static void add_bins(sample *s, cp_tensor_result *tensor)
+{
+    static int32_t documents[] = {0, 0, 0, 1, 1, 1, CP_BIN_PADDING};
+    static int32_t owners[] = {0, 0, 0, 0, 1, 1, 1};
+    static int64_t tokens[] = {4, 2};
+    static double errors[] = {0, 0, 0, 0, 0.25, INFINITY, 0};
+    static double shares[] = {0, 1};
+    s->result.bins = (cp_bins){1, 7, 7, 1, 2, documents, owners, tokens};
+    tensor->bin_errors = errors;
+    tensor->rank_share = shares;
+}
+
 void sample_same(sample *s)
 {
     open_sample(s);
@@ -91,6 +105,7 @@ void sample_mixed(sample *s)
     cp_tensor_result *logits = measured(s, "logits", CP_TENSOR_LOGITS, 3, LOGITS);
     fail(logits, 1.5);
     memcpy(logits->worst_index, (int64_t[]){0, 5, 12}, 3 * sizeof(int64_t));
+    add_bins(s, logits);
     cp_tensor_result *loss = measured(s, "loss", CP_TENSOR_LOSS, 0, NULL);
     loss->error_norm = loss->relative_error = loss->largest_error = 0;
     cp_tensor_result *norm = measured(s, "grads/model.norm.weight", CP_TENSOR_GRADIENT, 1, NORM);
