@@ -151,18 +151,35 @@ typedef struct cp_attention_ops {
 
 /* ---- partial.c --------------------------------------------------------------------------------------------------
  * Results of attention over a part of the keys, o [...,H,Dv] and lse [...,H], both in and out:
- * merge: of two disjoint sets of keys, by their log-sum-exp:
- *   L = log(e^lse + e^lse_part)   o = e^(lse−L) o + e^(lse_part−L) o_part
+ * merge: of two disjoint sets of keys. One way is right, the others are what somebody has shipped:
+ *   BY_LSE          L = log(e^lse + e^lse_part)   o = e^(lse−L) o + e^(lse_part−L) o_part
+ *   AVERAGE         L the same                    o = (o + o_part) / 2
+ *   LOG2_MIXED      the same with 2 in the place of e: statistics in ln, merged as if they were in log2
+ *   NO_MAXIMUM      L as it stands, with an e^x that is infinite above 88.72, as in float32
+ *                   o = (e^lse o + e^lse_part o_part) / e^L
+ *   INF_FROM_EMPTY  a part that saw nothing counts with lse_part = +∞: L = ∞, o = o_part = 0, whatever comes after
  * sink: a score without a value, σ [H], one a query head; once, after the last merge:
  *   L = log(e^lse + e^σ)          o = e^(lse−L) o                              a row that saw nothing: L = σ, o = 0
  * delta: δ_i = Σ_d do_id · o_id of the FINAL o
  * sink_backward, from the FINAL lse (the sink in it): dσ_h −= Σ_i e^(σ_h − lse_ih) δ_ih
+ * narrow: x rounded to bfloat16 in place, in storage of either width
  * Source of the sink: transformers' GptOss eager attention, which appends σ to the scores and drops its column. */
+typedef enum cp_merge {
+    CP_MERGE_BY_LSE,
+    CP_MERGE_AVERAGE,
+    CP_MERGE_LOG2_MIXED,
+    CP_MERGE_NO_MAXIMUM,
+    CP_MERGE_INF_FROM_EMPTY,
+    CP_MERGES
+} cp_merge;
+
 typedef struct cp_partial_ops {
-    void (*merge)(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part, cp_precision precision);
+    void (*merge[CP_MERGES])(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part,
+                             cp_precision precision);
     void (*sink)(cp_tensor o, cp_tensor lse, cp_tensor sink, cp_precision precision);
     void (*delta)(cp_tensor delta, cp_tensor dout, cp_tensor o);
     void (*sink_backward)(cp_tensor dsink, cp_tensor lse, cp_tensor delta, cp_tensor sink);
+    void (*narrow)(cp_tensor x);
 } cp_partial_ops;
 
 /* ---- loss.c -----------------------------------------------------------------------------------------------------

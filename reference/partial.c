@@ -11,7 +11,64 @@ CP_CLONES static void mix(real *o, const real *o_part, real weight, real weight_
     }
 }
 
-static void merge(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part, cp_precision precision)
+/* What a row becomes: its log-sum-exp, and the shares of both parts in its output. */
+typedef struct merged_row {
+    real lse, share, share_part;
+} merged_row;
+
+typedef merged_row merge_rule(real lse, real part);
+
+static real log_sum(real a, real b)
+{
+    real high = a > b ? a : b, low = a > b ? b : a;
+    return high == -(real)INFINITY ? high : high + real_log1p(real_exp(low - high));
+}
+
+static merged_row by_lse(real lse, real part)
+{
+    if (part == -(real)INFINITY)
+        return (merged_row){lse, 1, 0};
+    real merged = log_sum(lse, part);
+    return (merged_row){merged, real_exp(lse - merged), real_exp(part - merged)};
+}
+
+static merged_row by_average(real lse, real part)
+{
+    return (merged_row){log_sum(lse, part), (real)0.5, (real)0.5};
+}
+
+static merged_row by_log2(real lse, real part)
+{
+    if (part == -(real)INFINITY)
+        return (merged_row){lse, 1, 0};
+    real high = part > lse ? part : lse, low = part > lse ? lse : part;
+    real merged = high + real_log2((real)1 + real_exp2(low - high));
+    return (merged_row){merged, real_exp2(lse - merged), real_exp2(part - merged)};
+}
+
+static real exp_in_float(real x)
+{
+    const real highest = (real)88.72;
+    return x > highest ? (real)INFINITY : real_exp(x);
+}
+
+static merged_row without_maximum(real lse, real part)
+{
+    real a = exp_in_float(lse), b = exp_in_float(part);
+    if (a + b == 0)
+        return (merged_row){lse, 1, 0};
+    return (merged_row){real_log(a + b), a / (a + b), b / (a + b)};
+}
+
+static merged_row infinite_where_empty(real lse, real part)
+{
+    bool empty = part == -(real)INFINITY || lse == -(real)INFINITY || lse == (real)INFINITY;
+    return empty ? (merged_row){(real)INFINITY, 0, 0} : by_lse(lse, part);
+}
+
+/* Returns how many rows have a log-sum-exp of +∞. */
+static int merge_rows(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part,
+                      cp_precision precision, merge_rule *rule)
 {
     cp_check_real("merge o", o);
     cp_check_like("merge o_part", o_part, o);
@@ -25,17 +82,31 @@ static void merge(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_pa
         real *l = cp_scalar(lse, row);
         real part = *cp_scalar(lse_part, row);
         infinite += *l == (real)INFINITY || part == (real)INFINITY;
-        if (part == -(real)INFINITY)
-            continue;
-        real high = part > *l ? part : *l;
-        real low = part > *l ? *l : part;
-        real merged = high + real_log1p(real_exp(low - high));
-        mix(cp_row(o, row), cp_row(o_part, row), real_exp(*l - merged), real_exp(part - merged), rounds,
-            cp_width(o));
-        *l = merged;
+        merged_row merged = rule(*l, part);
+        if (merged.share != 1 || merged.share_part != 0)
+            mix(cp_row(o, row), cp_row(o_part, row), merged.share, merged.share_part, rounds, cp_width(o));
+        *l = merged.lse;
     }
+    return infinite;
+}
+
+static void merge(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part, cp_precision precision)
+{
+    int infinite = merge_rows(o, lse, o_part, lse_part, precision, by_lse);
     cp_check(infinite == 0, "merge: %d rows have a log-sum-exp of infinity", infinite);
 }
+
+#define WRONG_MERGE(name, rule)                                                                              \
+    static void name(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor lse_part,                       \
+                     cp_precision precision)                                                                 \
+    {                                                                                                        \
+        merge_rows(o, lse, o_part, lse_part, precision, rule);                                               \
+    }
+
+WRONG_MERGE(merge_average, by_average)
+WRONG_MERGE(merge_log2, by_log2)
+WRONG_MERGE(merge_no_maximum, without_maximum)
+WRONG_MERGE(merge_infinite, infinite_where_empty)
 
 /* ---- sink ---- */
 
@@ -61,9 +132,7 @@ static void sink(cp_tensor o, cp_tensor lse, cp_tensor scores, cp_precision prec
     for (int64_t row = 0; row < rows; row++) {
         real *l = cp_scalar(lse, row);
         real score = *cp_scalar(scores, row % heads);
-        real high = score > *l ? score : *l;
-        real low = score > *l ? *l : score;
-        real with = high + real_log1p(real_exp(low - high));
+        real with = log_sum(score, *l);
         weaken(cp_row(o, row), real_exp(*l - with), rounds, cp_width(o));
         *l = with;
     }
@@ -111,5 +180,25 @@ static void delta(cp_tensor out, cp_tensor dout, cp_tensor o)
         *cp_scalar(out, row) = dot(cp_row(dout, row), cp_row(o, row), cp_width(o));
 }
 
-const cp_partial_ops CP_WIDTH(cp_partial) = {
-    .merge = merge, .sink = sink, .delta = delta, .sink_backward = sink_backward};
+/* ---- narrow ---- */
+
+static void narrow(cp_tensor x)
+{
+    cp_check_real("narrow", x);
+    int64_t rows = CP_SHAPE_ONLY ? 0 : cp_row_count(x);
+    for (int64_t row = 0; row < rows; row++) {
+        real *at = cp_row(x, row);
+        for (int64_t n = 0; n < cp_width(x); n++)
+            at[n] = (real)cp_bf16_round((float)at[n]);
+    }
+}
+
+const cp_partial_ops CP_WIDTH(cp_partial) = {.merge = {[CP_MERGE_BY_LSE] = merge,
+                                                       [CP_MERGE_AVERAGE] = merge_average,
+                                                       [CP_MERGE_LOG2_MIXED] = merge_log2,
+                                                       [CP_MERGE_NO_MAXIMUM] = merge_no_maximum,
+                                                       [CP_MERGE_INF_FROM_EMPTY] = merge_infinite},
+                                             .sink = sink,
+                                             .delta = delta,
+                                             .sink_backward = sink_backward,
+                                             .narrow = narrow};

@@ -33,6 +33,8 @@ typedef uint64_t real_bits;
 #define real_log(x)   log(x)
 #define real_log1p(x) log1p(x)
 #define real_exp(x)   exp(x)
+#define real_exp2(x)  exp2(x)
+#define real_log2(x)  log2(x)
 #define real_erf(x)   erf(x)
 enum { REAL_FRACTION_BITS = 52, REAL_BIAS = 1023 };
 #else
@@ -41,6 +43,8 @@ typedef uint32_t real_bits;
 #define real_log(x)   logf(x)
 #define real_log1p(x) log1pf(x)
 #define real_exp(x)   expf(x)
+#define real_exp2(x)  exp2f(x)
+#define real_log2(x)  log2f(x)
 #define real_erf(x)   erff(x)
 enum { REAL_FRACTION_BITS = 23, REAL_BIAS = 127 };
 #endif

@@ -13,7 +13,8 @@
 const cp_option cp_run_command_options[] = {
     {"output", 'o', "DUMP", "the dump to write; with --per-rank a folder"},
     {"cp", 0, "P", "context-parallel ranks (1)"},
-    {"exchange", 0, "NAME", "how queries meet keys: local, ulysses (local on 1 rank, else ulysses)"},
+    {"exchange", 0, "NAME",
+     "how queries meet keys: local, ulysses, allgather, ring (local on 1 rank, else ulysses)"},
     {"layout", 0, "NAME",
      "which rank holds which token: contiguous, zigzag, striped[:block], uneven[:tokens of each rank], "
      "per_document (contiguous)"},

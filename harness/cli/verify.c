@@ -12,7 +12,7 @@
 
 const cp_option cp_verify_options[] = {
     {"cp", 0, "LIST", "context-parallel ranks, as 1,2,4 (1)"},
-    {"exchange", 0, "LIST", "local, ulysses, all (local on 1 rank, else ulysses)"},
+    {"exchange", 0, "LIST", "local, ulysses, allgather, ring, all (local on 1 rank, else ulysses)"},
     {"layout", 0, "LIST",
      "contiguous, zigzag, striped[:block], uneven[:tokens of each rank], per_document, all (contiguous)"},
     {"dtype", 0, "LIST", "float64, float32, all (float64)"},

@@ -44,11 +44,23 @@ static cp_status check_ulysses(int P, int64_t H, int64_t K)
     return CP_OK;
 }
 
+/* ---- allgather, ring -------------------------------------------------------------------------------------------- */
+
+static cp_status check_nothing(int P, int64_t H, int64_t K)
+{
+    (void)P;
+    (void)H;
+    (void)K;
+    return CP_OK;
+}
+
 /* ---- all -------------------------------------------------------------------------------------------------------- */
 
 static const traits kinds[CP_EXCHANGE_KINDS] = {
     [CP_EXCHANGE_LOCAL] = {"local", check_local, open_local},
     [CP_EXCHANGE_ULYSSES] = {"ulysses", check_ulysses, cp_exchange_ulysses},
+    [CP_EXCHANGE_ALLGATHER] = {"allgather", check_nothing, cp_exchange_allgather},
+    [CP_EXCHANGE_RING] = {"ring", check_nothing, cp_exchange_ring},
 };
 
 const char *cp_exchange_name(cp_exchange_kind kind)

@@ -5,11 +5,19 @@
 #include "base/tokens/layout.h"
 #include "harness/parallel/alltoall.h"
 #include "harness/parallel/comm.h"
+#include "harness/parallel/gather_plan.h"
 #include "harness/parallel/heads.h"
+#include "harness/parallel/ring_plan.h"
 #include "harness/parallel/sink_plan.h"
 #include "reference/mixer.h"
 
-typedef enum cp_exchange_kind { CP_EXCHANGE_LOCAL, CP_EXCHANGE_ULYSSES, CP_EXCHANGE_KINDS } cp_exchange_kind;
+typedef enum cp_exchange_kind {
+    CP_EXCHANGE_LOCAL,
+    CP_EXCHANGE_ULYSSES,
+    CP_EXCHANGE_ALLGATHER,
+    CP_EXCHANGE_RING,
+    CP_EXCHANGE_KINDS
+} cp_exchange_kind;
 
 /* An exchange as it is asked for: "ulysses", "usp", "usp:2x4", "usp:2x4:ring-inner". */
 typedef struct cp_exchange_spec {
@@ -30,6 +38,9 @@ typedef struct cp_exchange_rules {
     cp_head_rules heads;
     cp_alltoall_rule alltoall_layout;
     cp_sink_rules sinks;
+    cp_gather_backward gather_backward;
+    cp_ring_rules ring;
+    cp_merge merge;
 } cp_exchange_rules;
 
 /* The spec with what it leaves open chosen for layers of H query heads: usp gets the most ulysses ranks that divide both
@@ -37,7 +48,7 @@ typedef struct cp_exchange_rules {
 cp_exchange_spec cp_exchange_settled(const cp_exchange_spec *spec, int P, int64_t H);
 
 /* CP_REFUSED with a sentence where this exchange cannot run a layer of H query heads and K key/value heads on P
- * ranks: local with P > 1; ulysses where P does not divide H. */
+ * ranks: local with P > 1; ulysses where P does not divide H. allgather and ring run anything. */
 cp_status cp_exchange_check(const cp_exchange_spec *spec, int P, int64_t H, int64_t K);
 
 /* The groups that a run's ranks form (mesh.h). */

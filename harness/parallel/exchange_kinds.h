@@ -5,6 +5,9 @@
 #include "harness/parallel/exchange.h"
 
 cp_mixer *cp_exchange_ulysses(const cp_exchange_setup *setup);
+cp_mixer *cp_exchange_allgather(const cp_exchange_setup *setup);
+cp_mixer *
+cp_exchange_ring(const cp_exchange_setup *setup); /* keeps its part in the first tensor of cp_saved */
 
 /* Ulysses in `group`, a subgroup of setup->comm (or itself), around `inner`, which attends over all tokens of the
  * subgroup and keeps at most CP_INNER_SAVED tensors. `layout` is over the ranks of the subgroup: index[r][b,s] is a

@@ -89,6 +89,40 @@ static void group_maximum(const cp_mixer *mixer, double *values, int count)
     combine_ranks(mixer, values, count, larger);
 }
 
+/* ---- attention -------------------------------------------------------------------------------------------------- */
+
+void cp_group_check(const cp_group_mixer *group, const cp_attend *attend, cp_tensor q, cp_tensor k,
+                    cp_tensor v)
+{
+    int64_t B = group->layout->B, S = group->layout->tokens[cp_comm_rank(group->comm)];
+    cp_check(cp_tensor_has_shape(q, 4, CP_EXTENTS(B, S, attend->H, q.extent[3])) &&
+                 cp_tensor_has_shape(k, 4, CP_EXTENTS(B, S, k.extent[2], q.extent[3])) &&
+                 cp_tensor_has_shape(v, 4, CP_EXTENTS(B, S, v.extent[2], v.extent[3])),
+             "q, k, v are not this shard's");
+    cp_check(cp_tensor_contiguous(q) && cp_tensor_contiguous(k) && cp_tensor_contiguous(v),
+             "strided q, k or v");
+}
+
+cp_tensor cp_group_whole_index(const cp_layout *layout, cp_arena *arena)
+{
+    cp_tensor index = CP_TAKE(arena, CP_I64, layout->B, layout->T);
+    int64_t *out = index.data;
+    for (int64_t n = 0; n < layout->B * layout->T; n++)
+        out[n] = n % layout->T;
+    return index;
+}
+
+cp_attention cp_group_attention(const cp_group_mixer *group, const cp_attend *attend, cp_tensor key_index)
+{
+    return (cp_attention){.visibility = attend->visibility,
+                          .query_index = group->mixer.index,
+                          .key_index = key_index,
+                          .key_head = attend->key_head,
+                          .value_head = attend->value_head,
+                          .scale = attend->scale,
+                          .softcap = attend->softcap};
+}
+
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
 void cp_group_mixer_open(cp_group_mixer *group, const cp_exchange_setup *setup)

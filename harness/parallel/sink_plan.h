@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 typedef enum cp_sink_rule {
-    CP_SINK_ONCE,        /* every row's scores get its head's sink once */
-    CP_SINK_DROPPED,     /* none */
-    CP_SINK_RANK0_SLICE, /* heads [pH/P, (p+1)H/P) get the sinks of [0, H/P) */
+    CP_SINK_ONCE,           /* every row's scores get its head's sink once */
+    CP_SINK_DROPPED,        /* none */
+    CP_SINK_ONCE_PER_BLOCK, /* ring: in every block that a rank meets, before it is merged */
+    CP_SINK_RANK0_SLICE,    /* heads [pH/P, (p+1)H/P) get the sinks of [0, H/P) */
     CP_SINK_RULES
 } cp_sink_rule;
 

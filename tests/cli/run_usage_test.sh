@@ -23,8 +23,8 @@ refuse 'expected no operand, found 1 operand' cpeq faults x
 
 run() { cpeq run "$fixture" -o x.h5 "$@"; }
 for value in 0 -1 2x '' 1025; do refuse '--cp:' run --cp "$value"; done
-refuse "--exchange: no 'ring'; there are local, ulysses" run --exchange ring
-refuse "--exchange: no 'all'; there are local, ulysses" run --exchange all
+refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring" run --exchange gossip
+refuse "--exchange: no 'all'; there are local, ulysses, allgather, ring" run --exchange all
 refuse "--layout: no 'zigzag'; there are contiguous" run --layout zigzag
 refuse "--dtype: no 'bfloat16'; there are float64, float32" run --dtype bfloat16
 refuse "--attention: no 'sparse'; there are dense, block" run --attention sparse
@@ -46,7 +46,7 @@ verify() { cpeq verify "$fixture" "$@"; }
 refuse "--cp: '1,,2' is not a list of at most 64 whole numbers from 1 to 1024" verify --cp 1,,2
 refuse "--cp: '1,2,' is not a list" verify --cp 1,2,
 refuse "--cp: '0' is not a list" verify --cp 0
-refuse "--exchange: no 'ring'; there are local, ulysses, all" verify --exchange local,ring
+refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, all" verify --exchange local,gossip
 refuse "--exchange: 'local' twice in the list" verify --exchange local,local
 refuse "--layout: no 'x'; there are contiguous, all" verify --layout x
 refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,

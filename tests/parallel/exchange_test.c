@@ -198,7 +198,8 @@ static void refuses_what_cannot_run(void **state)
     assert_ok(cp_exchange_parse(&spec, "ulysses"));
     assert_int_equal(spec.kind, CP_EXCHANGE_ULYSSES);
     assert_string_equal(cp_exchange_name(CP_EXCHANGE_LOCAL), "local");
-    assert_status(cp_exchange_parse(&spec, "gossip"), CP_BAD_USAGE, "no 'gossip'; there are local, ulysses");
+    assert_status(cp_exchange_parse(&spec, "gossip"), CP_BAD_USAGE,
+                  "no 'gossip'; there are local, ulysses, allgather, ring");
     assert_ok(cp_exchange_check(&local, 1, 4, 2));
     assert_status(cp_exchange_check(&local, 2, 4, 2), CP_REFUSED, "2 ranks");
     assert_ok(cp_exchange_check(&ulysses, 4, 4, 3));

@@ -372,7 +372,7 @@ static void try_parts(stage *s, cp_attention_form form, partition *which, cp_mat
                               part_of(s, s->v, index, false, CP_NONE)};
         ops->forward(part.o, part.lse, s->q, parts[n].k, parts[n].v, &parts[n].attention, &s->arena,
                      precision);
-        partial->merge(r.o, r.lse, part.o, part.lse, precision);
+        partial->merge[CP_MERGE_BY_LSE](r.o, r.lse, part.o, part.lse, precision);
     }
     cp_tensor delta = new_zeros(s, CP_F64, s->scene->T, s->scene->H, 0);
     partial->delta(delta, s->dout, r.o);
@@ -411,9 +411,9 @@ static void nothing_merges_to_nothing(void **state)
     (void)state;
     double o[3][2] = {{0, 0}, {1, 2}, {0, 0}}, lse[3] = {-INFINITY, 0.5, -INFINITY};
     double o_part[3][2] = {{0, 0}, {0, 0}, {3, 4}}, lse_part[3] = {-INFINITY, -INFINITY, 700};
-    cp_ops_of(CP_F64)->partial->merge(CP_VIEW(o, CP_F64, 1, 3, 1, 2), CP_VIEW(lse, CP_F64, 1, 3, 1),
-                                      CP_VIEW(o_part, CP_F64, 1, 3, 1, 2), CP_VIEW(lse_part, CP_F64, 1, 3, 1),
-                                      (cp_precision){0});
+    cp_ops_of(CP_F64)->partial->merge[CP_MERGE_BY_LSE](
+        CP_VIEW(o, CP_F64, 1, 3, 1, 2), CP_VIEW(lse, CP_F64, 1, 3, 1), CP_VIEW(o_part, CP_F64, 1, 3, 1, 2),
+        CP_VIEW(lse_part, CP_F64, 1, 3, 1), (cp_precision){0});
     const double expected_o[3][2] = {{0, 0}, {1, 2}, {3, 4}}, expected_lse[3] = {-INFINITY, 0.5, 700};
     assert_memory_equal(o, expected_o, sizeof o);
     assert_memory_equal(lse, expected_lse, sizeof lse);
@@ -428,9 +428,9 @@ static void merge_by_hand(void **state)
         double shift = shifted ? 900 : 0;
         double o[1] = {3}, lse[1] = {log(3) + shift};
         double o_part[1] = {9}, lse_part[1] = {log(3) + shift};
-        cp_ops_of(CP_F64)->partial->merge(CP_VIEW(o, CP_F64, 1, 1, 1, 1), CP_VIEW(lse, CP_F64, 1, 1, 1),
-                                          CP_VIEW(o_part, CP_F64, 1, 1, 1, 1),
-                                          CP_VIEW(lse_part, CP_F64, 1, 1, 1), (cp_precision){0});
+        cp_ops_of(CP_F64)->partial->merge[CP_MERGE_BY_LSE](
+            CP_VIEW(o, CP_F64, 1, 1, 1, 1), CP_VIEW(lse, CP_F64, 1, 1, 1),
+            CP_VIEW(o_part, CP_F64, 1, 1, 1, 1), CP_VIEW(lse_part, CP_F64, 1, 1, 1), (cp_precision){0});
         assert_near(o[0], 6, 1e-12);
         assert_near(lse[0], log(6) + shift, 1e-12);
     }
@@ -441,7 +441,8 @@ static void merge_infinity(void *argument)
     (void)argument;
     double o[1] = {0}, lse[1] = {INFINITY};
     cp_tensor numbers = CP_VIEW(o, CP_F64, 1, 1, 1, 1), statistics = CP_VIEW(lse, CP_F64, 1, 1, 1);
-    cp_ops_of(CP_F64)->partial->merge(numbers, statistics, numbers, statistics, (cp_precision){0});
+    cp_ops_of(CP_F64)->partial->merge[CP_MERGE_BY_LSE](numbers, statistics, numbers, statistics,
+                                                       (cp_precision){0});
 }
 
 static void infinity_is_no_log_sum(void **state)
