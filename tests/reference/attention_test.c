@@ -403,54 +403,6 @@ static void merged_parts_are_the_whole(void **state)
     every_scene_in_every_form(parts);
 }
 
-/* ---- merge alone ---- */
-
-/* (o, lse) of nothing is (0, −∞), the neutral element on either side. */
-static void nothing_merges_to_nothing(void **state)
-{
-    (void)state;
-    double o[3][2] = {{0, 0}, {1, 2}, {0, 0}}, lse[3] = {-INFINITY, 0.5, -INFINITY};
-    double o_part[3][2] = {{0, 0}, {0, 0}, {3, 4}}, lse_part[3] = {-INFINITY, -INFINITY, 700};
-    cp_ops_of(CP_F64)->partial->merge[CP_MERGE_BY_LSE](
-        CP_VIEW(o, CP_F64, 1, 3, 1, 2), CP_VIEW(lse, CP_F64, 1, 3, 1), CP_VIEW(o_part, CP_F64, 1, 3, 1, 2),
-        CP_VIEW(lse_part, CP_F64, 1, 3, 1), (cp_precision){0});
-    const double expected_o[3][2] = {{0, 0}, {1, 2}, {3, 4}}, expected_lse[3] = {-INFINITY, 0.5, 700};
-    assert_memory_equal(o, expected_o, sizeof o);
-    assert_memory_equal(lse, expected_lse, sizeof lse);
-}
-
-/* Scores log 1, log 2, log 3 over values 1, 4, 9, in blocks of two and one: exponentials of lse itself would not do
- * at a shift of 900. */
-static void merge_by_hand(void **state)
-{
-    (void)state;
-    for (int shifted = 0; shifted < 2; shifted++) {
-        double shift = shifted ? 900 : 0;
-        double o[1] = {3}, lse[1] = {log(3) + shift};
-        double o_part[1] = {9}, lse_part[1] = {log(3) + shift};
-        cp_ops_of(CP_F64)->partial->merge[CP_MERGE_BY_LSE](
-            CP_VIEW(o, CP_F64, 1, 1, 1, 1), CP_VIEW(lse, CP_F64, 1, 1, 1),
-            CP_VIEW(o_part, CP_F64, 1, 1, 1, 1), CP_VIEW(lse_part, CP_F64, 1, 1, 1), (cp_precision){0});
-        assert_near(o[0], 6, 1e-12);
-        assert_near(lse[0], log(6) + shift, 1e-12);
-    }
-}
-
-static void merge_infinity(void *argument)
-{
-    (void)argument;
-    double o[1] = {0}, lse[1] = {INFINITY};
-    cp_tensor numbers = CP_VIEW(o, CP_F64, 1, 1, 1, 1), statistics = CP_VIEW(lse, CP_F64, 1, 1, 1);
-    cp_ops_of(CP_F64)->partial->merge[CP_MERGE_BY_LSE](numbers, statistics, numbers, statistics,
-                                                       (cp_precision){0});
-}
-
-static void infinity_is_no_log_sum(void **state)
-{
-    (void)state;
-    assert_stops(merge_infinity, NULL, "log-sum-exp of infinity");
-}
-
 /* ---- order ---- */
 
 static void rows_alone(stage *s, cp_attention_form form, uint64_t seed)
@@ -557,10 +509,12 @@ static void block_memory_is_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_are_the_triple_loop), cmocka_unit_test(merged_parts_are_the_whole),
-        cmocka_unit_test(nothing_merges_to_nothing), cmocka_unit_test(merge_by_hand),
-        cmocka_unit_test(infinity_is_no_log_sum),    cmocka_unit_test(rows_are_independent_when_ordered),
-        cmocka_unit_test(no_queries_or_no_keys),     cmocka_unit_test(block_memory_is_linear),
+        cmocka_unit_test(forms_are_the_triple_loop),
+        cmocka_unit_test(merged_parts_are_the_whole),
+
+        cmocka_unit_test(rows_are_independent_when_ordered),
+        cmocka_unit_test(no_queries_or_no_keys),
+        cmocka_unit_test(block_memory_is_linear),
     };
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
 }
