@@ -18,5 +18,5 @@ int main(void)
 {
     if (cp_mpi_launched())
         return run_over_mpi();
-    return run_exchange_tests() + run_collective_tests() + run_shard_tests();
+    return run_exchange_tests() + run_passing_tests() + run_collective_tests() + run_shard_tests();
 }

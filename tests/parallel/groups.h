@@ -4,6 +4,7 @@
 
 int run_exchange_tests(void);
 int run_collective_tests(void); /* sums, carries, reductions, embeddings' gradients */
+int run_passing_tests(void);
 int run_shard_tests(void);
 
 /* Started by mpirun: every process compares its own rows and sums; the number that differ. */
