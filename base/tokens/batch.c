@@ -59,6 +59,16 @@ static cp_status check_range(const checking *check, const char *object, const in
     return CP_OK;
 }
 
+/* Which part of a step a row belongs to. */
+static cp_status check_row_numbers(const checking *check, const char *object, const int64_t *values)
+{
+    for (int64_t row = 0; values && row < check->batch->B; row++)
+        if (values[row] < 0 || values[row] >= POSITION_BOUND)
+            return FAIL(CP_BAD_INPUT, object, "row %" PRId64 ": %" PRId64 " is outside [0,%" PRId64 ")", row,
+                        values[row], POSITION_BOUND);
+    return CP_OK;
+}
+
 static cp_status check_embeddings(const checking *check)
 {
     const cp_batch *batch = check->batch;
@@ -252,6 +262,8 @@ cp_status cp_batch_check(const cp_batch *batch, int64_t vocabulary, const char *
     CP_TRY(check_range(check, "shift_labels", batch->shift_labels, vocabulary, CP_IGNORED));
     CP_TRY(check_range(check, "position_ids", batch->position_ids, POSITION_BOUND, 0));
     CP_TRY(check_range(check, "document_ids", batch->document_ids, INT64_MAX, -1));
+    CP_TRY(check_row_numbers(check, "microbatch", batch->microbatch));
+    CP_TRY(check_row_numbers(check, "data_parallel", batch->data_parallel));
     CP_TRY(check_embeddings(check));
     CP_TRY(check_divisor(check));
     CP_TRY(check_mask_values(check));

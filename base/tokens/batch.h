@@ -25,7 +25,8 @@ typedef struct cp_batch {
 } cp_batch;
 
 /* CP_BAD_INPUT, naming `file` and the object, where: ids or labels are missing or given twice; an id or a label is
- * outside [0, vocabulary) (and not -100), a position outside [0, 2^31); a mask holds anything but 0 and 1, or a row is
+ * outside [0, vocabulary) (and not -100), a position, a micro-batch or a data-parallel group outside
+ * [0, 2^31); a mask holds anything but 0 and 1, or a row is
  * all padding; document ids do not agree with the mask, decrease, or come back; positions jump inside a document of
  * document_ids; embeddings are not finite; num_items_in_batch is negative or not finite (a file that holds 0 is refused
  * by its reader: here 0 means that there is none).

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MEMBERS = 8 };
+enum { MOST_MEMBERS = 10 };
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
@@ -41,6 +41,14 @@ static void add(cp_memory_tensor *tensors, size_t *count, const char *name, cons
     tensors[(*count)++] = (cp_memory_tensor){.name = name, .tensor = view};
 }
 
+static void add_rows(cp_memory_tensor *tensors, size_t *count, const char *name, const int64_t *data,
+                     int64_t B)
+{
+    if (data != NULL)
+        tensors[(*count)++] =
+            (cp_memory_tensor){.name = name, .tensor = CP_VIEW((void *)(uintptr_t)data, CP_I64, B)};
+}
+
 static cp_status write_batch(const char *path, const cp_batch *batch)
 {
     cp_memory_tensor tensors[MOST_MEMBERS];
@@ -54,6 +62,8 @@ static cp_status write_batch(const char *path, const cp_batch *batch)
     add(tensors, &count, "document_ids", batch->document_ids, CP_I64, B, T, 0);
     add(tensors, &count, "labels", batch->labels, CP_I64, B, T, 0);
     add(tensors, &count, "shift_labels", batch->shift_labels, CP_I64, B, T, 0);
+    add_rows(tensors, &count, "microbatch", batch->microbatch, B);
+    add_rows(tensors, &count, "data_parallel", batch->data_parallel, B);
     if (items > 0) {
         cp_tensor scalar = CP_VIEW(&items, CP_F64, 1);
         tensors[count++] = (cp_memory_tensor){.name = "num_items_in_batch", .tensor = scalar, .scalar = true};
@@ -148,11 +158,10 @@ static cp_status expect_shape(cp_batch *batch, const cp_safetensors *file, const
     return CP_OK;
 }
 
-static cp_status read_integers(const int64_t **out, cp_batch *batch, const cp_safetensors *file,
-                               const cp_safetensor *tensor, cp_arena *arena)
+static cp_status read_whole_numbers(const int64_t **out, const cp_safetensors *file,
+                                    const cp_safetensor *tensor, cp_arena *arena)
 {
     void *raw = NULL;
-    CP_TRY(expect_shape(batch, file, tensor, 2));
     if (cp_dtype_is_float(tensor->dtype))
         return cp_fail(CP_BAD_INPUT, "%s: %s: %s, expected integers", file->path, tensor->name,
                        cp_dtype_name(tensor->dtype));
@@ -164,6 +173,31 @@ static cp_status read_integers(const int64_t **out, cp_batch *batch, const cp_sa
                                               : ((const uint8_t *)raw)[i];
     *out = values;
     return CP_OK;
+}
+
+static cp_status read_integers(const int64_t **out, cp_batch *batch, const cp_safetensors *file,
+                               const cp_safetensor *tensor, cp_arena *arena)
+{
+    CP_TRY(expect_shape(batch, file, tensor, 2));
+    return read_whole_numbers(out, file, tensor, arena);
+}
+
+/* Where a batch holds one number a row; NULL: it is none of these. */
+static const int64_t **row_numbers(cp_batch *batch, const char *name)
+{
+    return strcmp(name, "microbatch") == 0      ? &batch->microbatch
+           : strcmp(name, "data_parallel") == 0 ? &batch->data_parallel
+                                                : NULL;
+}
+
+static cp_status read_row_numbers(const int64_t **out, const cp_batch *batch, const cp_safetensors *file,
+                                  const cp_safetensor *tensor, cp_arena *arena)
+{
+    char shape[CP_SHAPE_TEXT];
+    if (tensor->dims != 1 || tensor->extent[0] != batch->B)
+        return cp_fail(CP_BAD_INPUT, "%s: %s: shape %s, expected [%lld]", file->path, tensor->name,
+                       cp_shape_text(shape, tensor->dims, tensor->extent), (long long)batch->B);
+    return read_whole_numbers(out, file, tensor, arena);
 }
 
 static cp_status read_mask(cp_batch *batch, const cp_safetensors *file, const cp_safetensor *tensor,
@@ -231,7 +265,13 @@ cp_status cp_hub_read_batch(cp_batch *out, const char *path, cp_arena *arena)
     *out = (cp_batch){0};
     cp_status status = CP_OK;
     for (size_t t = 0; t < file->count && status == CP_OK; t++)
-        status = read_member(out, file, &file->tensors[t], arena);
+        if (row_numbers(out, file->tensors[t].name) == NULL)
+            status = read_member(out, file, &file->tensors[t], arena);
+    for (size_t t = 0; t < file->count && status == CP_OK; t++) { /* now B is known */
+        const int64_t **numbers = row_numbers(out, file->tensors[t].name);
+        if (numbers != NULL)
+            status = read_row_numbers(numbers, out, file, &file->tensors[t], arena);
+    }
     cp_safetensors_close(file);
     return status;
 }

@@ -103,6 +103,19 @@ static int64_t count_targets(const cp_batch *batch)
     return count;
 }
 
+/* One number a row, as "0 0 1". */
+static void tell_row_numbers(const inspection *job, const char *name, const int64_t *numbers, int64_t B)
+{
+    char text[512];
+    size_t used = 0;
+    text[0] = '\0';
+    for (int64_t b = 0; numbers != NULL && b < B && used < sizeof text; b++)
+        used += (size_t)snprintf(text + used, sizeof text - used, b == 0 ? "%lld" : " %lld",
+                                 (long long)numbers[b]);
+    if (numbers != NULL)
+        tell(job, name, text);
+}
+
 static void tell_batch(const inspection *job, const cp_batch *batch)
 {
     cp_status status = cp_batch_check(batch, INT64_MAX, job->path);
@@ -118,6 +131,8 @@ static void tell_batch(const inspection *job, const cp_batch *batch)
     if (status != CP_OK)
         return;
     tell_integer(job, "targets", targets);
+    tell_row_numbers(job, "microbatch", batch->microbatch, batch->B);
+    tell_row_numbers(job, "data_parallel", batch->data_parallel, batch->B);
     if (job->json != NULL || job->session->quiet)
         return;
     if (cp_layout_check(&job->cut.layout, job->cut.P, batch->T) == CP_OK)

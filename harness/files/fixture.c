@@ -136,6 +136,31 @@ static cp_status read_token_member(opened *o, token_member *member)
     return CP_OK;
 }
 
+/* int64 [B]: after the members that tell B. */
+static cp_status read_rows(opened *o, const char *name, const int64_t **values)
+{
+    char path[CP_NAME_BYTES], expected[64];
+    cp_h5_kind kind;
+    cp_h5_array array;
+    void *data;
+    snprintf(path, sizeof path, "/batch/%s", name);
+    CP_TRY(cp_h5_look(o->file, path, &kind));
+    if (kind == CP_H5_NOTHING)
+        return CP_OK;
+    CP_TRY(cp_h5_describe(o->file, path, &array));
+    snprintf(expected, sizeof expected, "int64 [%" PRId64 "], one a row", o->fixture.batch.B);
+    if (array.dtype != CP_I64 || array.dims != 1 || array.extent[0] != o->fixture.batch.B)
+        return bad(o, path, &array, expected);
+    CP_TRY(read_array(o, path, &array, &data));
+    *values = data;
+    return CP_OK;
+}
+
+static bool is_of_rows(const char *name)
+{
+    return strcmp(name, "microbatch") == 0 || strcmp(name, "data_parallel") == 0;
+}
+
 static cp_status read_embeddings(opened *o)
 {
     const char *path = "/batch/inputs_embeds";
@@ -203,7 +228,7 @@ static cp_status read_batch(opened *o)
             CP_TRY(read_embeddings(o));
         else if (strcmp(there[i].name, "num_items_in_batch") == 0)
             CP_TRY(read_items(o));
-        else
+        else if (!is_of_rows(there[i].name))
             return cp_fail(CP_REFUSED, "%s: /batch/%s: this version does not read it", o->fixture.path,
                            there[i].name);
     }
@@ -214,6 +239,8 @@ static cp_status read_batch(opened *o)
     batch->document_ids = members[3].data;
     batch->labels = members[4].data;
     batch->shift_labels = members[5].data;
+    CP_TRY(read_rows(o, "microbatch", &batch->microbatch));
+    CP_TRY(read_rows(o, "data_parallel", &batch->data_parallel));
     CP_TRY(check_either(o, "input_ids", batch->input_ids, "inputs_embeds", batch->inputs_embeds));
     return check_either(o, "labels", batch->labels, "shift_labels", batch->shift_labels);
 }

@@ -46,19 +46,22 @@ cp_status cp_batch_members(cp_pool *pool, cp_member members[CP_BATCH_MEMBERS], s
         const char *name;
         cp_dtype dtype;
         const void *data;
-    } tokens[] = {
-        {"input_ids", CP_I64, batch->input_ids},
-        {"attention_mask", CP_U8, batch->attention_mask},
-        {"position_ids", CP_I64, batch->position_ids},
-        {"document_ids", CP_I64, batch->document_ids},
-        {"labels", CP_I64, batch->labels},
-        {"shift_labels", CP_I64, batch->shift_labels},
+        int dims;
+    } given[] = {
+        {"input_ids", CP_I64, batch->input_ids, 2},
+        {"attention_mask", CP_U8, batch->attention_mask, 2},
+        {"position_ids", CP_I64, batch->position_ids, 2},
+        {"document_ids", CP_I64, batch->document_ids, 2},
+        {"labels", CP_I64, batch->labels, 2},
+        {"shift_labels", CP_I64, batch->shift_labels, 2},
+        {"microbatch", CP_I64, batch->microbatch, 1},
+        {"data_parallel", CP_I64, batch->data_parallel, 1},
     };
     *count = 0;
-    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
-        if (tokens[i].data)
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].data)
             members[(*count)++] =
-                (cp_member){tokens[i].name, view(tokens[i].data, tokens[i].dtype, 2, shape), false};
+                (cp_member){given[i].name, view(given[i].data, given[i].dtype, given[i].dims, shape), false};
     if (batch->inputs_embeds) {
         cp_member *member = &members[(*count)++];
         member->name = "inputs_embeds";

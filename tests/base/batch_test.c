@@ -109,6 +109,18 @@ static void large_shift_label(sample *s)
     s->labels[5] = 40;
 }
 
+static const int64_t rows_of_groups[B] = {0, -1}, rows_of_steps[B] = {INT64_C(1) << 31, 0};
+
+static void negative_group(sample *s)
+{
+    s->batch.data_parallel = rows_of_groups;
+}
+
+static void large_microbatch(sample *s)
+{
+    s->batch.microbatch = rows_of_steps;
+}
+
 static void use_embeds(sample *s)
 {
     s->batch.input_ids = NULL;
@@ -273,6 +285,8 @@ static const example refusals[] = {
      "x.h5: /batch/attention_mask: row 1, token 2: 2; 0 (padding) or 1 (real) is expected"},
     {zero_row, CP_BAD_INPUT, "x.h5: /batch/attention_mask: row 1 is all padding"},
     {documents_all_padding, CP_BAD_INPUT, "x.h5: /batch/document_ids: row 0 is all padding"},
+    {negative_group, CP_BAD_INPUT, "x.h5: /batch/data_parallel: row 1: -1 is outside [0,2147483648)"},
+    {large_microbatch, CP_BAD_INPUT, "x.h5: /batch/microbatch: row 0: 2147483648 is outside [0,2147483648)"},
     {document_below, CP_BAD_INPUT, "x.h5: /batch/document_ids: row 0, token 2: -2 is outside [0,"},
     {documents_deny_mask, CP_BAD_INPUT,
      "x.h5: /batch/document_ids: row 1, token 1: 4, but attention_mask is 0 (padding is -1)"},

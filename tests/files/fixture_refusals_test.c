@@ -140,6 +140,20 @@ static void short_labels(const char *path)
     const uint64_t extent[] = {SAMPLE_B, SAMPLE_T - 1};
     replace(path, "/batch/labels", ODD_I64, 2, extent);
 }
+static void microbatch_a_token(const char *path)
+{
+    odd_dataset(path, "/batch/microbatch", ODD_I64, ODD_CONTIGUOUS, 2, rows, zeros);
+}
+static void short_microbatch(const char *path)
+{
+    const uint64_t extent[] = {SAMPLE_B - 1};
+    odd_dataset(path, "/batch/microbatch", ODD_I64, ODD_CONTIGUOUS, 1, extent, zeros);
+}
+static void float_groups(const char *path)
+{
+    const uint64_t extent[] = {SAMPLE_B};
+    odd_dataset(path, "/batch/data_parallel", ODD_F64, ODD_CONTIGUOUS, 1, extent, zeros);
+}
 static void no_tokens(const char *path)
 {
     const uint64_t extent[] = {0, SAMPLE_T};
@@ -274,6 +288,11 @@ static void refusals(void **state)
         {transposed_labels, "/batch/labels: expected a shape [2,5] as the batch has it, found int64 [5,2]",
          CP_BAD_INPUT},
         {short_labels, "/batch/labels: expected a shape [2,5] as the batch has it, found int64 [2,4]",
+         CP_BAD_INPUT},
+        {microbatch_a_token, "/batch/microbatch: expected int64 [2], one a row, found int64 [2,5]",
+         CP_BAD_INPUT},
+        {short_microbatch, "/batch/microbatch: expected int64 [2], one a row, found int64 [1]", CP_BAD_INPUT},
+        {float_groups, "/batch/data_parallel: expected int64 [2], one a row, found float64 [2]",
          CP_BAD_INPUT},
         {no_tokens, "/batch/attention_mask: expected a shape [B,T], found uint8 [0,5]", CP_BAD_INPUT},
         {no_items, "/batch/num_items_in_batch: expected a positive number, found 0", CP_BAD_INPUT},

@@ -115,6 +115,11 @@ class Fixture:
             if array is not None and array.shape != self.shape:
                 raise FormatError(f"{self.path}: /batch/{name}: expected shape {list(self.shape)}"
                                   f" as /batch/{kinds[0]}, found {list(array.shape)}")
+        for name in ("microbatch", "data_parallel"):
+            array = self.batch.get(name)
+            if array is not None and array.shape != self.shape[:1]:
+                raise FormatError(f"{self.path}: /batch/{name}: expected shape {list(self.shape[:1])}, one a row,"
+                                  f" found {list(array.shape)}")
 
 
 def open_h5(path):
