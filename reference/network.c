@@ -97,6 +97,21 @@ static void take_lists(cp_network *network, cp_arena *tables)
     network->temperature = list(tables, program->temperature_count, sizeof(cp_tensor));
 }
 
+static void take_weight_gradients(const cp_network *network)
+{
+    const cp_program *program = network->program;
+    for (int p = 0; p < program->parameter_count; p++) {
+        const cp_parameter *parameter = &program->parameters[p];
+        if (network->options.gradients) {
+            network->weight_gradients[p] = network->options.gradients[p];
+            continue;
+        }
+        network->weight_gradients[p] =
+            cp_tensor_take(network->arena, network->options.dtype, parameter->dims, parameter->extent);
+        cp_tensor_zero(network->weight_gradients[p]);
+    }
+}
+
 void cp_network_open(cp_network *network, const cp_program *program, const cp_mixer *mixer, const cp_ops *ops,
                      const cp_network_options *options, const cp_network_inputs *inputs,
                      const cp_tensor *weights, cp_arena *tables, cp_arena *arena)
@@ -110,11 +125,7 @@ void cp_network_open(cp_network *network, const cp_program *program, const cp_mi
                             .arena = arena};
     take_lists(network, tables);
     take_tables(network);
-    for (int p = 0; p < program->parameter_count; p++) {
-        network->weight_gradients[p] =
-            cp_tensor_take(arena, options->dtype, program->parameters[p].dims, program->parameters[p].extent);
-        cp_tensor_zero(network->weight_gradients[p]);
-    }
+    take_weight_gradients(network);
     for (int segment = 0; segment < program->segment_count; segment++) {
         take_registers(network, network->values, segment, true);
         take_gradients(network, segment, true);

@@ -22,6 +22,8 @@ typedef struct cp_network_options {
     cp_dtype dtype; /* of every register, weight and gradient */
     cp_precision precision;
     bool recompute; /* registers inside a segment live only while it runs; the backward runs it again */
+    const cp_tensor
+        *gradients; /* [parameters]: what the backward adds into; NULL: taken with the rest, at zero */
 } cp_network_options;
 
 typedef struct cp_network {

@@ -13,6 +13,8 @@
 const cp_option cp_run_command_options[] = {
     {"output", 'o', "DUMP", "the dump to write; with --per-rank a folder"},
     {"cp", 0, "P", "context-parallel ranks (1)"},
+    {"dp", 0, "D", "data-parallel groups of that many ranks; the rows are spread over them (1)"},
+    {"micro", 0, "M", "micro-batches, where the batch has none of its own (1)"},
     {"exchange", 0, "NAME",
      "how queries meet keys: local, ulysses, allgather, ring (local on 1 rank, else ulysses)"},
     {"layout", 0, "NAME",
@@ -39,7 +41,8 @@ static cp_status read_options(cp_run_options *options, const cp_session *session
     CP_TRY(cp_value_choice(&dtype, arguments, "dtype", cp_working_dtype_value, CP_WORKING_DTYPES));
     CP_TRY(cp_value_choice(&attention, arguments, "attention", cp_attention_value, CP_ATTENTION_FORMS));
     CP_TRY(cp_read_transport(&options->transport, session, arguments));
-    CP_TRY(cp_check_processes(session, options->transport, P));
+    CP_TRY(cp_read_split(options, arguments));
+    CP_TRY(cp_check_processes(session, options->transport, P, options->D));
     CP_TRY(cp_read_fault(&options->decisions, arguments));
     options->P = (int)P;
     options->exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)exchange};
@@ -159,15 +162,16 @@ static cp_status run_whole(const cp_session *session, const cp_model *model, con
 static cp_status run_parts(const cp_session *session, const cp_model *model, const cp_run_options *options,
                            const char *path)
 {
-    cp_source **parts = calloc((size_t)options->P, sizeof(cp_source *));
+    int W = cp_run_ranks(options);
+    cp_source **parts = calloc((size_t)W, sizeof(cp_source *));
     cp_check(parts != NULL, "out of memory");
     cp_status status = cp_run_parts(parts, model, options);
     if (status == CP_OK && session->process == 0) {
-        status = write_parts(parts, options->P, path);
+        status = write_parts(parts, W, path);
         if (status == CP_OK)
-            status = report(session, parts[0], path, options->P);
+            status = report(session, parts[0], path, W);
     }
-    for (int rank = 0; rank < options->P; rank++)
+    for (int rank = 0; rank < W; rank++)
         cp_source_close(parts[rank]);
     free(parts);
     return status;
@@ -185,7 +189,7 @@ static cp_status run(const cp_session *session, const cp_arguments *arguments, c
     if (status == CP_OK)
         status = cp_run_check(model, options);
     if (status == CP_OK && session->process == 0)
-        status = prepare_target(path, arguments->operands[0], per_rank, options->P);
+        status = prepare_target(path, arguments->operands[0], per_rank, cp_run_ranks(options));
     status = cp_run_agree(options->transport, status);
     if (status == CP_OK)
         status = (per_rank ? run_parts : run_whole)(session, model, options, path);

@@ -46,11 +46,25 @@ cp_exchange_kind cp_usual_exchange(int P)
     return P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
 }
 
-cp_status cp_check_processes(const cp_session *session, cp_transport transport, int64_t P)
+cp_status cp_read_split(cp_run_options *options, const cp_arguments *arguments)
 {
-    if (transport == CP_TRANSPORT_MPI && session->processes % P != 0)
-        return cp_fail(CP_BAD_USAGE, "--cp: %lld ranks do not divide the %d processes of this launch",
-                       (long long)P, session->processes);
+    int64_t D = 0, M = 0;
+    CP_TRY(cp_value_integer(&D, arguments, "dp", 1, CP_MOST_RANKS));
+    CP_TRY(cp_value_integer(&M, arguments, "micro", 1, CP_MOST_RANKS));
+    options->D = (int)D;
+    options->M = (int)M;
+    return CP_OK;
+}
+
+cp_status cp_check_processes(const cp_session *session, cp_transport transport, int64_t P, int D)
+{
+    int64_t ranks = P * (D > 1 ? D : 1);
+    if (ranks > CP_MOST_RANKS)
+        return cp_fail(CP_BAD_USAGE, "--cp and --dp: %lld ranks, at most %d", (long long)ranks,
+                       CP_MOST_RANKS);
+    if (transport == CP_TRANSPORT_MPI && session->processes % ranks != 0)
+        return cp_fail(CP_BAD_USAGE, "%s: %lld ranks do not divide the %d processes of this launch",
+                       D > 1 ? "--cp and --dp" : "--cp", (long long)ranks, session->processes);
     return CP_OK;
 }
 

@@ -23,8 +23,11 @@ cp_status cp_read_transport(cp_transport *out, const cp_session *session, const 
 /* The exchange where none is asked for. */
 cp_exchange_kind cp_usual_exchange(int P);
 
-/* CP_BAD_USAGE where the launched processes are no multiple of P. */
-cp_status cp_check_processes(const cp_session *session, cp_transport transport, int64_t P);
+/* --dp and --micro, into what is 0 where they are not given. */
+cp_status cp_read_split(cp_run_options *options, const cp_arguments *arguments);
+
+/* CP_BAD_USAGE where the launched processes are no multiple of P ranks in each of D groups (0: one). */
+cp_status cp_check_processes(const cp_session *session, cp_transport transport, int64_t P, int D);
 
 /* --fault decision=value, into decisions that are right. */
 cp_status cp_read_fault(cp_decisions *decisions, const cp_arguments *arguments);

@@ -12,6 +12,8 @@
 
 const cp_option cp_verify_options[] = {
     {"cp", 0, "LIST", "context-parallel ranks, as 1,2,4 (1)"},
+    {"dp", 0, "D", "data-parallel groups of that many ranks; the rows are spread over them (1)"},
+    {"micro", 0, "M", "micro-batches, where the batch has none of its own (1)"},
     {"exchange", 0, "LIST", "local, ulysses, allgather, ring, all (local on 1 rank, else ulysses)"},
     {"layout", 0, "LIST",
      "contiguous, zigzag, striped[:block], uneven[:tokens of each rank], per_document, all (contiguous)"},
@@ -43,8 +45,7 @@ typedef struct trial_plan {
     choices dtype, attention;
     cp_layout_spec layout[MOST_VALUES];
     int layout_count;
-    cp_transport transport;
-    cp_decisions decisions;
+    cp_run_options usual; /* what all have in common */
     cp_diff_options limits;
 } trial_plan;
 
@@ -75,10 +76,11 @@ static cp_status read_plan(trial_plan *plan, const cp_session *session, const cp
     CP_TRY(cp_read_layouts(plan->layout, &plan->layout_count, MOST_VALUES, arguments));
     CP_TRY(read_choices(&plan->dtype, arguments, "dtype", cp_working_dtype_value, CP_WORKING_DTYPES));
     CP_TRY(read_choices(&plan->attention, arguments, "attention", cp_attention_value, CP_ATTENTION_FORMS));
-    CP_TRY(cp_read_transport(&plan->transport, session, arguments));
+    CP_TRY(cp_read_transport(&plan->usual.transport, session, arguments));
+    CP_TRY(cp_read_split(&plan->usual, arguments));
     for (int i = 0; i < plan->cp_count; i++)
-        CP_TRY(cp_check_processes(session, plan->transport, plan->cp[i]));
-    CP_TRY(cp_read_fault(&plan->decisions, arguments));
+        CP_TRY(cp_check_processes(session, plan->usual.transport, plan->cp[i], plan->usual.D));
+    CP_TRY(cp_read_fault(&plan->usual.decisions, arguments));
     return cp_read_limits(&plan->limits, arguments);
 }
 
@@ -149,7 +151,7 @@ typedef void combination_action(verifying *self, const cp_run_options *options, 
 static void each_combination(verifying *self, combination_action *action, void *context)
 {
     const trial_plan *plan = &self->plan;
-    cp_run_options options = {.transport = plan->transport, .decisions = plan->decisions};
+    cp_run_options options = plan->usual;
     for (int c = 0; c < plan->cp_count; c++) {
         options.P = (int)plan->cp[c];
         choices exchange = plan->exchange;
@@ -205,7 +207,7 @@ static void verify_fixture(verifying *self, const cp_collected *file)
     cp_status status = cp_fixture_open(&fixture, file->path);
     if (status == CP_OK)
         status = cp_model_open(&model, fixture);
-    status = cp_run_agree(self->plan.transport, status);
+    status = cp_run_agree(self->plan.usual.transport, status);
     char sentence[CP_RESULT_SENTENCE];
     snprintf(sentence, sizeof sentence, "%s", status == CP_OK ? "" : without_path(cp_error(), file->path));
     if (status == CP_OK || status == CP_REFUSED) {
@@ -232,7 +234,7 @@ static cp_status verify_all(verifying *self, const cp_arguments *arguments)
     cp_collection collection;
     cp_status status =
         cp_collect(&collection, arguments->operands, arguments->operand_count, cp_value(arguments, "filter"));
-    status = cp_run_agree(self->plan.transport, status);
+    status = cp_run_agree(self->plan.usual.transport, status);
     if (status == CP_OK) {
         each_combination(self, count_combination, NULL);
         self->expected *= collection.count;
@@ -275,7 +277,7 @@ static cp_status verify(verifying *self, const cp_arguments *arguments)
     CP_TRY(cp_operands_check(arguments, 1, INT32_MAX, "at least one FIXTURE or DIR"));
     CP_TRY(read_plan(&self->plan, self->session, arguments));
     /* Threads are ranks of one process: the others of a launch have nothing to do. */
-    if (self->plan.transport == CP_TRANSPORT_THREADS && self->session->process != 0)
+    if (self->plan.usual.transport == CP_TRANSPORT_THREADS && self->session->process != 0)
         return CP_OK;
     CP_TRY(verify_all(self, arguments));
     if (self->session->process != 0)

@@ -102,8 +102,12 @@ static cp_status read_rank(const dump *d, cp_declaration *said)
     if (said->cp_rank >= said->cp_size)
         return cp_fail(CP_BAD_INPUT, "%s: attribute cp_rank: expected below cp_size %d, found %d", path_of(d),
                        said->cp_size, said->cp_rank);
-    if (said->dp_size > 1 || said->dp_rank > 0)
-        return not_read(d, "attribute", "dp_size above 1");
+    if (said->dp_rank >= said->dp_size)
+        return cp_fail(CP_BAD_INPUT, "%s: attribute dp_rank: expected below dp_size %d, found %d", path_of(d),
+                       said->dp_size, said->dp_rank);
+    /* One rank of a group is the group: what it says of its group, it says of itself. */
+    if (found && said->dp_size > 1 && said->cp_size == 1)
+        said->cp_rank = 0;
     return CP_OK;
 }
 
@@ -208,13 +212,13 @@ static cp_status read_index(dump *d, index_array *out, const char *path, int mos
         return CP_OK;
     CP_TRY(cp_h5_describe(d->file, path, &array));
     char shape[CP_SHAPE_TEXT];
-    if ((array.dtype != CP_I64 && array.dtype != CP_I32) || array.dims < 1 || array.dims > most_dims ||
-        array.count == 0)
+    if ((array.dtype != CP_I64 && array.dtype != CP_I32) || array.dims < 1 || array.dims > most_dims)
         return cp_fail(CP_BAD_INPUT, "%s: %s: expected int64 %s, found %s %s", path_of(d), path,
                        most_dims == 1 ? "[B]" : "[S] or [B,S]", cp_dtype_name(array.dtype),
                        cp_shape_text(shape, array.dims, array.extent));
     void *memory;
-    CP_TRY(cp_pool_take(&d->pool, &memory, (size_t)array.count, sizeof(int64_t)));
+    CP_TRY(cp_pool_take(&d->pool, &memory, (size_t)array.count + 1,
+                        sizeof(int64_t))); /* a rank may hold nothing */
     CP_TRY(cp_h5_read(d->file, path, 0, array.count, memory));
     out->values = memory;
     out->dims = array.dims;

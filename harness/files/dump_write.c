@@ -23,7 +23,7 @@ static cp_status write_declaration(cp_h5 *file, const cp_declaration *said)
     } numbers[] = {{"cp_size", said->cp_size, 0},
                    {"cp_rank", said->cp_rank, -1},
                    {"dp_size", said->dp_size, 1},
-                   {"dp_rank", said->dp_rank, 0},
+                   {"dp_rank", said->dp_size > 1 ? said->dp_rank : -1, -1},
                    {"loss_count", said->loss_count, -1}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value != numbers[i].absent)

@@ -1,43 +1,89 @@
 #include "harness/files/join_parts.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- do the parts belong together? ------------------------------------------------------------------------------- */
 
+/* A rank among all ranks: data-parallel group after group. */
+static int64_t rank_of(const cp_declaration *said)
+{
+    return (int64_t)said->dp_rank * said->cp_size + said->cp_rank;
+}
+
 static int compare_ranks(const void *a, const void *b)
 {
     cp_source *const *left = a, *const *right = b;
-    return ((*left)->declaration.cp_rank > (*right)->declaration.cp_rank) -
-           ((*left)->declaration.cp_rank < (*right)->declaration.cp_rank);
+    int64_t l = rank_of(&(*left)->declaration), r = rank_of(&(*right)->declaration);
+    return (l > r) - (l < r);
+}
+
+/* "rank 1", or "rank 1 of group 2" */
+enum { RANK_TEXT = 64 };
+static const char *rank_text(char text[RANK_TEXT], int64_t rank, const cp_declaration *first)
+{
+    if (first->dp_size > 1)
+        snprintf(text, RANK_TEXT, "rank %" PRId64 " of group %" PRId64, rank % first->cp_size,
+                 rank / first->cp_size);
+    else
+        snprintf(text, RANK_TEXT, "rank %" PRId64, rank);
+    return text;
+}
+
+static cp_status missing(const cp_source *first, int64_t rank)
+{
+    char text[RANK_TEXT];
+    const cp_declaration *said = &first->declaration;
+    if (said->dp_size > 1)
+        return cp_fail(CP_INCOMPARABLE, "%s: %s is missing, of %d groups of %d", first->label,
+                       rank_text(text, rank, said), said->dp_size, said->cp_size);
+    return cp_fail(CP_INCOMPARABLE, "%s: rank %" PRId64 " of %d is missing", first->label, rank,
+                   said->cp_size);
+}
+
+static cp_status check_sizes(const cp_source *part, const cp_source *first)
+{
+    const cp_declaration *said = &part->declaration, *expected = &first->declaration;
+    if (said->cp_size != expected->cp_size)
+        return cp_fail(CP_INCOMPARABLE, "%s: cp_size %d, expected %d as in %s", part->label, said->cp_size,
+                       expected->cp_size, first->label);
+    if (said->dp_size != expected->dp_size)
+        return cp_fail(CP_INCOMPARABLE, "%s: dp_size %d, expected %d as in %s", part->label, said->dp_size,
+                       expected->dp_size, first->label);
+    return CP_OK;
 }
 
 static cp_status check_ranks(cp_source **parts, size_t count)
 {
     qsort(parts, count, sizeof *parts, compare_ranks);
-    if (parts[0]->declaration.cp_rank < 0)
-        return count == 1 ? CP_OK
-                          : cp_fail(CP_INCOMPARABLE, "%s: a whole dump, expected one rank's, beside %s",
-                                    parts[0]->label, parts[1]->label);
+    const cp_source *first = parts[0];
+    char text[RANK_TEXT];
+    for (size_t i = 0; i < count; i++)
+        if (parts[i]->declaration.cp_rank < 0 && count > 1)
+            return cp_fail(CP_INCOMPARABLE, "%s: a whole dump, expected one rank's, beside %s",
+                           parts[i]->label, parts[i == 0]->label);
+    if (first->declaration.cp_rank < 0)
+        return CP_OK;
     for (size_t i = 0; i < count; i++) {
         const cp_declaration *said = &parts[i]->declaration;
-        if (i > 0 && said->cp_rank == parts[i - 1]->declaration.cp_rank)
-            return cp_fail(CP_INCOMPARABLE, "%s: rank %d, which %s is too", parts[i]->label, said->cp_rank,
-                           parts[i - 1]->label);
-        if (said->cp_size != parts[0]->declaration.cp_size)
-            return cp_fail(CP_INCOMPARABLE, "%s: cp_size %d, expected %d as in %s", parts[i]->label,
-                           said->cp_size, parts[0]->declaration.cp_size, parts[0]->label);
-        if (said->cp_rank != (int)i)
-            return cp_fail(CP_INCOMPARABLE, "%s: rank %zu of %d is missing", parts[0]->label, i,
-                           said->cp_size);
+        if (i > 0 && rank_of(said) == rank_of(&parts[i - 1]->declaration))
+            return cp_fail(CP_INCOMPARABLE, "%s: %s, which %s is too", parts[i]->label,
+                           rank_text(text, rank_of(said), said), parts[i - 1]->label);
+        CP_TRY(check_sizes(parts[i], first));
+        if (rank_of(said) != (int64_t)i)
+            return missing(first, (int64_t)i);
         if (!said->token_index)
             return cp_fail(CP_INCOMPARABLE, "%s: /token_index: expected in a dump of one rank, found nothing",
                            parts[i]->label);
+        if (!said->batch_index && said->dp_size > 1)
+            return cp_fail(CP_INCOMPARABLE,
+                           "%s: /batch_index: expected in a dump of one data-parallel group, found nothing",
+                           parts[i]->label);
     }
-    if ((int)count != parts[0]->declaration.cp_size)
-        return cp_fail(CP_INCOMPARABLE, "%s: rank %zu of %d is missing", parts[0]->label, count,
-                       parts[0]->declaration.cp_size);
+    if ((int64_t)count != (int64_t)first->declaration.cp_size * first->declaration.dp_size)
+        return missing(first, (int64_t)count);
     return CP_OK;
 }
 

@@ -34,6 +34,15 @@ static source source_at(const cp_layout *layout, int64_t row, int64_t at)
     return (source){.rank = rank, .slot = row * layout->tokens[rank] + layout->slot[row * layout->T + at]};
 }
 
+/* The place that comes `at`-th when the ranks' shards of a row stand one after the other. */
+static source rank_major(const cp_layout *layout, int64_t row, int64_t at)
+{
+    int32_t rank = 0;
+    while (at >= layout->tokens[rank])
+        at -= layout->tokens[rank++];
+    return (source){.rank = rank, .slot = row * layout->tokens[rank] + at};
+}
+
 /* The n-th source of the gradient at local slot `slot`, which holds the token `at` of the row. */
 static source source_of(cp_embeds_grad rule, const cp_tokens *tokens, const cp_layout *layout, int64_t row,
                         int64_t at, int n)
@@ -44,6 +53,8 @@ static source source_of(cp_embeds_grad rule, const cp_tokens *tokens, const cp_l
             return nothing;
         return (source){.rank = n, .slot = row * layout->tokens[n] + slot};
     }
+    if (rule == CP_EMBEDS_GRAD_PERMUTED)
+        return rank_major(layout, row, at);
     bool clamped = rule == CP_EMBEDS_GRAD_PADS_NONZERO && !tokens->real[row * tokens->T + at];
     return source_at(layout, row, clamped ? tokens->leading[row] : at);
 }

@@ -18,6 +18,8 @@ typedef enum cp_embeds_grad {
     CP_EMBEDS_GRAD_SUMMED, /* at local slot l of every rank: the sum over ranks of theirs at l */
     CP_EMBEDS_GRAD_PADS_NONZERO, /* padding of any kind gets that of the row's first real token: an index of -1 that is
                                     clamped to the row */
+    CP_EMBEDS_GRAD_PERMUTED, /* at the g-th place of a row: that of the g-th token in the ranks' order, rank 0's local
+                                tokens first: the gathered gradients, not put back in order */
     CP_EMBEDS_GRADS
 } cp_embeds_grad;
 

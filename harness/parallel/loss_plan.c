@@ -1,15 +1,44 @@
 #include "harness/parallel/loss_plan.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- counts ----------------------------------------------------------------------------------------------------- */
 
-static int64_t targets_of(const cp_tokens *tokens, const cp_layout *layout, int rank)
+/* What the plan is made of; ranks are those of all groups. */
+typedef struct counting {
+    const cp_loss_rules *rules;
+    const cp_batch *batch;
+    const cp_tokens *tokens;
+    int P, D, M, W;
+    int64_t *cell;  /* [W,M]: targets */
+    int64_t *rank;  /* [W] */
+    int64_t *group; /* [D] */
+    int64_t *micro; /* [M] */
+} counting;
+
+static int64_t *zeros(int count, cp_arena *arena)
 {
-    int64_t S = layout->tokens[rank], count = 0;
-    for (int64_t n = 0; n < layout->B * S; n++)
-        count += tokens->target[n / S * layout->T + layout->index[rank][n]] != CP_IGNORED;
-    return count;
+    size_t bytes = (size_t)count * sizeof(int64_t);
+    return memset(cp_arena_take(arena, bytes), 0, bytes);
+}
+
+static void count_targets(counting *c, const cp_layout *layout, const cp_batch_plan *split, cp_arena *arena)
+{
+    c->cell = zeros(c->W * c->M, arena);
+    c->rank = zeros(c->W, arena);
+    c->group = zeros(c->D, arena);
+    c->micro = zeros(c->M, arena);
+    for (int64_t place = 0; place < layout->B * layout->T; place++) {
+        int64_t b = place / layout->T;
+        int64_t group = split->group[b], micro = split->micro[b];
+        int64_t rank = group * c->P + layout->owner[place];
+        bool counts = c->tokens->target[place] != CP_IGNORED;
+        c->cell[rank * c->M + micro] += counts;
+        c->rank[rank] += counts;
+        c->group[group] += counts;
+        c->micro[micro] += counts;
+    }
 }
 
 static int64_t pads_without_target(const cp_tokens *tokens)
@@ -31,20 +60,41 @@ static int64_t labels_before_shift(const cp_batch *batch)
 
 /* ---- the plan --------------------------------------------------------------------------------------------------- */
 
-/* Weight of S_r in the loss, for a rank that has targets. */
-static double share(cp_loss_count rule, const cp_batch *batch, const cp_tokens *tokens, int P,
-                    int64_t targets)
+static int64_t last_count(const counting *c)
 {
-    switch (rule) {
-    case CP_LOSS_COUNT_PER_RANK: return 1.0 / ((double)P * (double)targets);
-    case CP_LOSS_COUNT_PADS_COUNTED: return 1.0 / (tokens->count + (double)pads_without_target(tokens));
-    case CP_LOSS_COUNT_BEFORE_SHIFT: return 1.0 / (double)labels_before_shift(batch);
-    case CP_LOSS_COUNT_DIVIDED_BY_P: return 1.0 / (tokens->count * P);
-    case CP_LOSS_COUNT_LOCAL: return P / tokens->count;
+    int micro = c->M - 1;
+    while (micro > 0 && c->micro[micro] == 0)
+        micro--;
+    return c->micro[micro];
+}
+
+/* N, or what stands for it. */
+static double divisor(const counting *c, int micro)
+{
+    switch (c->rules->accumulation) {
+    case CP_ACCUMULATION_MEAN_OF_MEANS: return (double)c->M * (double)c->micro[micro];
+    case CP_ACCUMULATION_LAST_COUNT: return (double)last_count(c);
+    case CP_ACCUMULATION_ONE_COUNT:
+    case CP_ACCUMULATIONS: break;
+    }
+    return c->tokens->count;
+}
+
+/* Weight of S_{r,m} in the loss, where it has targets. */
+static double share(const counting *c, int rank, int micro)
+{
+    double N = divisor(c, micro);
+    switch (c->rules->loss_count) {
+    case CP_LOSS_COUNT_PER_RANK: return 1.0 / ((double)c->W * (double)c->rank[rank]);
+    case CP_LOSS_COUNT_PER_GROUP: return 1.0 / ((double)c->D * (double)c->group[rank / c->P]);
+    case CP_LOSS_COUNT_PADS_COUNTED: return 1.0 / (N + (double)pads_without_target(c->tokens));
+    case CP_LOSS_COUNT_BEFORE_SHIFT: return 1.0 / (double)labels_before_shift(c->batch);
+    case CP_LOSS_COUNT_DIVIDED_BY_P: return 1.0 / (N * c->P);
+    case CP_LOSS_COUNT_LOCAL: return c->P / N;
     case CP_LOSS_COUNT_WHOLE_BATCH:
     case CP_LOSS_COUNTS: break;
     }
-    return 1.0 / tokens->count;
+    return 1.0 / N;
 }
 
 static double scale_of(cp_backward_scale rule, int P)
@@ -58,67 +108,80 @@ static double scale_of(cp_backward_scale rule, int P)
     return 1;
 }
 
-/* Row `rank` of the table of reported losses, given every rank's weight. */
-static void report(double *row, cp_reported_loss rule, const double *weight, const int64_t *targets, int P,
-                   int rank)
+/* Row `rank` of the table of reported losses, given every weight. */
+static void report(double *row, const counting *c, const double *weight, int rank)
 {
-    for (int other = 0; other < P; other++) {
-        switch (rule) {
+    for (int cell = 0; cell < c->W * c->M; cell++) {
+        switch (c->rules->reported_loss) {
         case CP_REPORTED_LOSS_LOCAL:
-            row[other] = other == rank && targets[rank] > 0 ? 1.0 / (double)targets[rank] : 0;
+            row[cell] = cell / c->M == rank && c->rank[rank] > 0 ? 1.0 / (double)c->rank[rank] : 0;
             break;
-        case CP_REPORTED_LOSS_TIMES_P: row[other] = P * weight[other]; break;
+        case CP_REPORTED_LOSS_TIMES_P: row[cell] = c->P * weight[cell]; break;
         case CP_REPORTED_LOSS_GLOBAL:
-        case CP_REPORTED_LOSSES: row[other] = weight[other]; break;
+        case CP_REPORTED_LOSSES: row[cell] = weight[cell]; break;
         }
     }
 }
 
-void cp_loss_plan_make(cp_loss_plan *plan, const cp_loss_rules *rules, const cp_batch *batch,
-                       const cp_tokens *tokens, const cp_layout *layout, cp_arena *arena)
+static void plan_rank(cp_loss_plan *plan, double *weight, const counting *c, int rank)
 {
-    int P = layout->P;
-    size_t ranks = (size_t)P;
-    *plan = (cp_loss_plan){.P = P,
-                           .targets = cp_arena_take(arena, ranks * sizeof *plan->targets),
-                           .backward = cp_arena_take(arena, ranks * sizeof *plan->backward),
-                           .reduce = cp_arena_take(arena, ranks * sizeof *plan->reduce),
-                           .reported = cp_arena_take(arena, ranks * ranks * sizeof *plan->reported)};
-    double *weight = cp_arena_take(arena, ranks * sizeof *weight);
-    for (int rank = 0; rank < P; rank++) {
-        int64_t targets = targets_of(tokens, layout, rank);
-        bool empty = targets == 0;
-        plan->targets[rank] = targets;
-        weight[rank] = empty ? 0 : share(rules->loss_count, batch, tokens, P, targets);
-        plan->backward[rank] = weight[rank] * scale_of(rules->backward_scale, P);
-        plan->reduce[rank] = 1;
-        if (empty && rules->empty_shard == CP_EMPTY_SHARD_SKIPPED)
-            plan->reduce[rank] = 0;
-        if (empty && rules->empty_shard == CP_EMPTY_SHARD_NAN)
-            weight[rank] = plan->backward[rank] = plan->reduce[rank] = NAN;
+    plan->reduce[rank] = c->rank[rank] == 0 && c->rules->empty_shard == CP_EMPTY_SHARD_SKIPPED ? 0 : 1;
+    for (int micro = 0; micro < c->M; micro++) {
+        int cell = rank * c->M + micro;
+        bool empty = c->cell[cell] == 0;
+        weight[cell] = empty ? 0 : share(c, rank, micro);
+        plan->backward[cell] = weight[cell] * scale_of(c->rules->backward_scale, c->P);
+        if (empty && c->rules->empty_shard == CP_EMPTY_SHARD_NAN)
+            weight[cell] = plan->backward[cell] = plan->reduce[rank] = NAN;
     }
-    for (int rank = 0; rank < P; rank++)
-        report(plan->reported + rank * P, rules->reported_loss, weight, plan->targets, P, rank);
+}
+
+void cp_loss_plan_make(cp_loss_plan *plan, const cp_loss_rules *rules, const cp_batch *batch,
+                       const cp_tokens *tokens, const cp_layout *layout, const cp_batch_plan *split,
+                       cp_arena *arena)
+{
+    int W = split->D * layout->P;
+    counting c = {.rules = rules,
+                  .batch = batch,
+                  .tokens = tokens,
+                  .P = layout->P,
+                  .D = split->D,
+                  .M = split->M,
+                  .W = W};
+    count_targets(&c, layout, split, arena);
+    size_t cells = (size_t)W * (size_t)c.M;
+    *plan = (cp_loss_plan){.W = W,
+                           .M = c.M,
+                           .targets = c.rank,
+                           .backward = cp_arena_take(arena, cells * sizeof *plan->backward),
+                           .reduce = cp_arena_take(arena, (size_t)W * sizeof *plan->reduce),
+                           .reported = cp_arena_take(arena, (size_t)W * cells * sizeof *plan->reported)};
+    double *weight = cp_arena_take(arena, cells * sizeof *weight);
+    for (int rank = 0; rank < W; rank++)
+        plan_rank(plan, weight, &c, rank);
+    for (int rank = 0; rank < W; rank++)
+        report(plan->reported + (size_t)rank * cells, &c, weight, rank);
 }
 
 /* ---- reporting -------------------------------------------------------------------------------------------------- */
 
-double cp_loss_reported(const cp_loss_plan *plan, cp_comm *comm, double sum, cp_arena *scratch)
+double cp_loss_reported(const cp_loss_plan *plan, cp_comm *comm, const double *sums, cp_arena *scratch)
 {
     size_t mark = cp_arena_mark(scratch);
-    int P = cp_comm_size(comm);
-    cp_check(P == plan->P, "a plan of %d ranks on %d", plan->P, P);
-    double *sums = cp_arena_take(scratch, (size_t)P * sizeof *sums);
-    size_t *bytes = cp_arena_take(scratch, (size_t)P * sizeof *bytes);
+    int W = cp_comm_size(comm);
+    cp_check(W == plan->W, "a plan of %d ranks on %d", plan->W, W);
+    size_t cells = (size_t)W * (size_t)plan->M;
+    double *all = cp_arena_take(scratch, cells * sizeof *all);
+    size_t *bytes = cp_arena_take(scratch, (size_t)W * sizeof *bytes);
     double loss = 0;
     if (!cp_comm_measures(comm)) {
-        for (int rank = 0; rank < P; rank++)
-            bytes[rank] = sizeof sum;
-        cp_comm_allgather(comm, sums, bytes, &sum, sizeof sum);
-        const double *row = plan->reported + cp_comm_rank(comm) * P;
-        for (int rank = 0; rank < P; rank++)
-            if (row[rank] != 0)
-                loss += row[rank] * sums[rank];
+        for (int rank = 0; rank < W; rank++)
+            bytes[rank] = (size_t)plan->M * sizeof *sums;
+        cp_comm_allgather(comm, all, bytes, sums, (size_t)plan->M * sizeof *sums);
+        const double *row = plan->reported + (size_t)cp_comm_rank(comm) * cells;
+        for (size_t cell = 0; cell < cells; cell++)
+            if (row[cell] != 0)
+                loss += row[cell] * all[cell];
     }
     cp_arena_release(scratch, mark);
     return loss;

@@ -1,29 +1,39 @@
-/* How token losses become the loss, and its factor in the backward: numbers a rank, from counts that are known before
- * anything is computed.
+/* How token losses become the loss, and its factor in the backward: numbers a rank and a micro-batch, from counts that
+ * are known before anything is computed.
  *
- * S_r is the sum of rank r's token losses, n_r the number of its targets, N the divisor (cp_tokens.count). The loss is
- * Σ_r weight_r S_r. */
+ * Ranks are those of all D data-parallel groups, W = DP of them. S_{r,m} is the sum of rank r's token losses in
+ * micro-batch m of M, n the number of its targets there (n_r in all of them, n_d a group's, n_m a micro-batch's), N the
+ * divisor (cp_tokens.count). The loss is Σ_r Σ_m weight_{r,m} S_{r,m}. */
 #ifndef CPEQ_HARNESS_PARALLEL_LOSS_PLAN_H
 #define CPEQ_HARNESS_PARALLEL_LOSS_PLAN_H
 
-#include "base/tokens/tokens.h"
+#include "harness/parallel/batch_plan.h"
 #include "harness/parallel/comm.h"
 
 typedef enum cp_loss_count {
     CP_LOSS_COUNT_WHOLE_BATCH,  /* weight = 1/N */
-    CP_LOSS_COUNT_PER_RANK,     /* 1/(P n_r): the mean of the ranks' means; num_items_in_batch is not used */
+    CP_LOSS_COUNT_PER_RANK,     /* 1/(W n_r): the mean of the ranks' means; num_items_in_batch is not used */
     CP_LOSS_COUNT_PADS_COUNTED, /* 1/(N + padding tokens without a target) */
     CP_LOSS_COUNT_BEFORE_SHIFT, /* 1/(labels of the batch that are not −100); num_items_in_batch is not used. The same
                                    as N where the batch gives shift_labels */
     CP_LOSS_COUNT_DIVIDED_BY_P, /* 1/(N P): every rank counts the whole batch and the counts are added */
     CP_LOSS_COUNT_LOCAL, /* P/N: the count of the whole batch taken for that of all ranks, and divided by P */
+    CP_LOSS_COUNT_PER_GROUP, /* 1/(D n_d): the mean of the groups' means; num_items_in_batch is not used */
     CP_LOSS_COUNTS
 } cp_loss_count;
 
+/* What stands for N. num_items_in_batch is not used where it is not N. */
+typedef enum cp_accumulation {
+    CP_ACCUMULATION_ONE_COUNT, /* N for every micro-batch */
+    CP_ACCUMULATION_MEAN_OF_MEANS, /* M n_m: each micro-batch is divided by its own count, and the mean is taken */
+    CP_ACCUMULATION_LAST_COUNT, /* that of the last micro-batch with a target: counts overwrite each other */
+    CP_ACCUMULATIONS
+} cp_accumulation;
+
 typedef enum cp_empty_shard {
     CP_EMPTY_SHARD_ZERO, /* a rank without targets contributes nothing to the loss, its gradients all the same */
-    CP_EMPTY_SHARD_NAN,     /* 0/0 */
-    CP_EMPTY_SHARD_SKIPPED, /* its gradients are left out of the reduction */
+    CP_EMPTY_SHARD_NAN,     /* 0/0, in a micro-batch without targets too */
+    CP_EMPTY_SHARD_SKIPPED, /* without a target in any micro-batch, its gradients are left out of the reduction */
     CP_EMPTY_SHARDS
 } cp_empty_shard;
 
@@ -43,24 +53,27 @@ typedef enum cp_reported_loss {
 
 typedef struct cp_loss_rules {
     cp_loss_count loss_count;
+    cp_accumulation accumulation;
     cp_empty_shard empty_shard;
     cp_backward_scale backward_scale;
     cp_reported_loss reported_loss;
 } cp_loss_rules;
 
 typedef struct cp_loss_plan {
-    int P;
-    int64_t *targets; /* [P]: n_r */
-    double *backward; /* [P]: factor of ∂S_r in rank r's backward */
-    double *reduce;   /* [P]: weight of rank r's gradients in their sum over ranks: for cp_reduce_plan_make */
-    double *reported; /* [P,P]: the loss that rank r reports is Σ_q reported[r,q] S_q, zeros left out */
+    int W, M;
+    int64_t *targets; /* [W]: n_r */
+    double *backward; /* [W,M]: factor of ∂S_{r,m} in rank r's backward */
+    double *reduce;   /* [W]: weight of rank r's gradients in their sum over ranks: for cp_reduce_plan_make */
+    double *reported; /* [W,W,M]: the loss that rank r reports is Σ reported[r,q,m] S_{q,m}, zeros left out */
 } cp_loss_plan;
 
-/* Arrays in `arena`, which must not measure. */
+/* `tokens` and `layout` are those of the whole batch. Arrays in `arena`, which must not measure. */
 void cp_loss_plan_make(cp_loss_plan *plan, const cp_loss_rules *rules, const cp_batch *batch,
-                       const cp_tokens *tokens, const cp_layout *layout, cp_arena *arena);
+                       const cp_tokens *tokens, const cp_layout *layout, const cp_batch_plan *split,
+                       cp_arena *arena);
 
-/* What this rank reports as the loss, from its own S_r. Collective. `scratch` is given back. */
-double cp_loss_reported(const cp_loss_plan *plan, cp_comm *comm, double sum, cp_arena *scratch);
+/* What this rank reports as the loss, from its own S_{r,m} [M]. `comm` holds all W ranks. Collective. `scratch` is given
+ * back. */
+double cp_loss_reported(const cp_loss_plan *plan, cp_comm *comm, const double *sums, cp_arena *scratch);
 
 #endif

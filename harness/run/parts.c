@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-cp_status cp_ranks_open(cp_ranks **out, int P)
+cp_status cp_ranks_open(cp_ranks **out, int W)
 {
     cp_ranks *ranks = calloc(1, sizeof *ranks);
-    cp_rank *rank = calloc((size_t)P, sizeof *rank);
+    cp_rank *rank = calloc((size_t)W, sizeof *rank);
     if (!ranks || !rank) {
         free(ranks);
         free(rank);
-        return cp_fail(CP_INTERNAL, "no memory for %d ranks", P);
+        return cp_fail(CP_INTERNAL, "no memory for %d ranks", W);
     }
-    *ranks = (cp_ranks){.P = P, .references = 1, .rank = rank, .bytes = cp_arena_growing()};
+    *ranks = (cp_ranks){.W = W, .references = 1, .rank = rank, .bytes = cp_arena_growing()};
     *out = ranks;
     return CP_OK;
 }
@@ -23,7 +23,7 @@ void cp_ranks_release(cp_ranks *ranks)
 {
     if (!ranks || --ranks->references > 0)
         return;
-    for (int r = 0; r < ranks->P; r++)
+    for (int r = 0; r < ranks->W; r++)
         cp_rank_close(&ranks->rank[r]);
     cp_arena_close(&ranks->bytes);
     free(ranks->rank);
@@ -50,14 +50,15 @@ static void add(cp_results *results, const char *name, cp_tensor tensor)
 }
 
 /* A trace is [B,S,width] whatever the register's view. */
-static void add_trace(cp_results *results, const cp_network *network, cp_arena *arena)
+static void add_trace(cp_results *results, const cp_program *program, const cp_rank_outputs *outputs,
+                      cp_arena *arena)
 {
-    for (int r = 0; r < network->program->register_count; r++) {
-        const char *name = network->program->registers[r].name;
+    for (int r = 0; r < program->register_count; r++) {
+        const char *name = program->registers[r].name;
         if (!name[0])
             continue;
-        add(results, named(arena, "trace/%s", name), network->values[r]);
-        add(results, named(arena, "trace/grad.%s", name), network->gradients[r]);
+        add(results, named(arena, "trace/%s", name), outputs->values[r]);
+        add(results, named(arena, "trace/grad.%s", name), outputs->gradients[r]);
     }
 }
 
@@ -69,13 +70,16 @@ static cp_declaration declaration_of(const cp_rank *self, int rank, const cp_mod
     declaration.implementation = "cpeq " CPEQ_VERSION;
     declaration.exchange = cp_exchange_name(options->exchange.kind);
     declaration.cp_size = options->P;
-    declaration.cp_rank = options->P > 1 ? rank : -1;
+    declaration.cp_rank = cp_run_ranks(options) > 1 ? self->plan.rank : -1;
+    declaration.dp_size = self->plan.batch.D;
+    declaration.dp_rank = self->plan.group;
     declaration.dtype_declared = true;
     declaration.compute_dtype = options->dtype;
     declaration.loss_count = self->plan.loss.targets[rank];
     declaration.B = self->plan.dump.B;
     declaration.S = self->plan.dump.S;
     declaration.token_index = self->plan.dump.token_index;
+    declaration.batch_index = self->plan.batch.D > 1 ? self->plan.rows : NULL;
     return declaration;
 }
 
@@ -83,7 +87,7 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
 {
     cp_rank *self = &ranks->rank[rank];
     const cp_program *program = model->program;
-    const cp_network *network = &self->network;
+    const cp_rank_outputs *outputs = &self->outputs;
     cp_arena *arena = &ranks->bytes;
     size_t most = 4 + (size_t)program->parameter_count + 2 * (size_t)program->register_count;
     cp_results results = {.tensors = cp_arena_take(arena, most * sizeof *results.tensors),
@@ -92,17 +96,17 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
     results.declaration.layout = named(arena, "%s", cp_layout_text(&options->layout, layout));
     add(&results, "loss", CP_VIEW(&self->loss, CP_F64, 1));
     results.tensors[0].scalar = true;
-    add(&results, "token_loss", network->token_loss);
-    add(&results, "logits", network->values[program->logits]);
-    if (cp_tensor_given(self->shard.embeddings))
-        add(&results, "grads/inputs_embeds", network->gradients[program->embed]);
+    add(&results, "token_loss", outputs->token_loss);
+    add(&results, "logits", outputs->values[program->logits]);
+    if (model->fixture->batch.inputs_embeds)
+        add(&results, "grads/inputs_embeds", outputs->gradients[program->embed]);
     if (options->trace)
-        add_trace(&results, network, arena);
+        add_trace(&results, program, outputs, arena);
     for (int p = 0; p < program->parameter_count; p++) {
         const char *name = program->parameters[p].name;
         bool trained = !cp_fixture_weight(model->fixture, name)->role[0];
         if (trained)
-            add(&results, named(arena, "grads/%s", name), network->weight_gradients[p]);
+            add(&results, named(arena, "grads/%s", name), outputs->weight_gradients[p]);
     }
     return results;
 }
@@ -140,36 +144,55 @@ static bool is_replica(const cp_memory_tensor *tensor)
     return strncmp(tensor->name, "grads/", 6) == 0 && strcmp(tensor->name, "grads/inputs_embeds") != 0;
 }
 
+/* An array of the declaration, as a tensor; its elements are only read. */
+static cp_tensor declared(const int64_t *values, int dims, const int64_t extent[])
+{
+    return cp_tensor_view((void *)(uintptr_t)values, CP_I64, dims, extent);
+}
+
+/* What each rank declares about its own rows. */
+static void gather_declarations(cp_results *all, const cp_declaration *mine, cp_arena *arena, cp_comm *comm)
+{
+    int W = cp_comm_size(comm);
+    bool root = cp_comm_rank(comm) == 0;
+    cp_tensor *gathered = cp_arena_take(arena, (size_t)W * sizeof *gathered);
+    gather_tensor(gathered, declared(mine->token_index, 2, CP_EXTENTS(mine->B, mine->S)), arena, comm);
+    for (int r = 0; root && r < W; r++) {
+        all[r].declaration.B = gathered[r].extent[0];
+        all[r].declaration.S = gathered[r].extent[1];
+        all[r].declaration.token_index = gathered[r].data;
+    }
+    if (mine->batch_index)
+        gather_tensor(gathered, declared(mine->batch_index, 1, CP_EXTENTS(mine->B)), arena, comm);
+    for (int r = 0; root && mine->batch_index && r < W; r++)
+        all[r].declaration.batch_index = gathered[r].data;
+    gather_tensor(gathered, declared(&mine->loss_count, 1, CP_EXTENTS(1)), arena, comm);
+    for (int r = 0; root && r < W; r++) {
+        all[r].declaration.loss_count = *(const int64_t *)gathered[r].data;
+        all[r].declaration.cp_rank = W > 1 ? r % mine->cp_size : -1;
+        all[r].declaration.dp_rank = r / mine->cp_size;
+    }
+}
+
 void cp_results_gather(cp_results *all, const cp_results *mine, cp_ranks *ranks, cp_comm *comm, bool replicas)
 {
-    int P = cp_comm_size(comm);
+    int W = cp_comm_size(comm);
     bool root = cp_comm_rank(comm) == 0;
     cp_arena *arena = &ranks->bytes;
-    cp_tensor *gathered = cp_arena_take(arena, (size_t)P * sizeof *gathered);
-    for (int r = 0; root && r < P; r++) {
+    cp_tensor *gathered = cp_arena_take(arena, (size_t)W * sizeof *gathered);
+    for (int r = 0; root && r < W; r++) {
         size_t bytes = (size_t)mine->count * sizeof *mine->tensors;
         all[r] = *mine;
         all[r].tensors = memcpy(cp_arena_take(arena, bytes), mine->tensors, bytes);
-        all[r].declaration.cp_rank = P > 1 ? r : -1;
     }
     for (int n = 0; n < mine->count; n++) {
         if (is_replica(&mine->tensors[n]) && !replicas)
             continue;
         gather_tensor(gathered, mine->tensors[n].tensor, arena, comm);
-        for (int r = 0; root && r < P; r++)
+        for (int r = 0; root && r < W; r++)
             all[r].tensors[n].tensor = gathered[r];
     }
-    cp_declaration declaration = mine->declaration;
-    cp_tensor index =
-        CP_VIEW((void *)(uintptr_t)declaration.token_index, CP_I64, declaration.B, declaration.S);
-    gather_tensor(gathered, index, arena, comm);
-    cp_tensor *targets = cp_arena_take(arena, (size_t)P * sizeof *targets);
-    gather_tensor(targets, CP_VIEW(&declaration.loss_count, CP_I64, 1), arena, comm);
-    for (int r = 0; root && r < P; r++) {
-        all[r].declaration.S = gathered[r].extent[1];
-        all[r].declaration.token_index = gathered[r].data;
-        all[r].declaration.loss_count = *(const int64_t *)targets[r].data;
-    }
+    gather_declarations(all, &mine->declaration, arena, comm);
 }
 
 /* ---- as a source ------------------------------------------------------------------------------------------------ */

@@ -6,12 +6,12 @@
 
 /* Ranks that share memory until the last of their sources is closed. */
 typedef struct cp_ranks {
-    int P, references;
-    cp_rank *rank;  /* [P] */
+    int W, references;
+    cp_rank *rank;  /* [W] */
     cp_arena bytes; /* growing: what came from other processes, and the parts' declarations */
 } cp_ranks;
 
-cp_status cp_ranks_open(cp_ranks **out, int P);
+cp_status cp_ranks_open(cp_ranks **out, int W);
 void cp_ranks_release(cp_ranks *ranks);
 
 /* One rank's results, by name, in the order of cp_results_count. */
@@ -25,7 +25,7 @@ typedef struct cp_results {
  * ranks->bytes. */
 cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const cp_run_options *options);
 
-/* With MPI: brings every rank's results to rank 0, into its ranks->bytes, where `all` [P] is filled. Gradients of
+/* With MPI: brings every rank's results to rank 0, into its ranks->bytes, where `all` [W] is filled. Gradients of
  * parameters are the same bits on every rank and stay where they are unless `replicas`. Collective. */
 void cp_results_gather(cp_results *all, const cp_results *mine, cp_ranks *ranks, cp_comm *comm,
                        bool replicas);

@@ -4,6 +4,11 @@
 
 #include <stdlib.h>
 
+int cp_run_ranks(const cp_run_options *options)
+{
+    return (options->D > 1 ? options->D : 1) * options->P;
+}
+
 /* ---- what can be refused ---------------------------------------------------------------------------------------- */
 
 cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
@@ -14,8 +19,13 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
                        cp_dtype_name(options->dtype));
     CP_TRY(cp_exchange_check(&options->exchange, options->P, program->H, program->K));
     CP_TRY(cp_layout_check(&options->layout, options->P, model->fixture->batch.T));
-    cp_setting setting = {
-        .exchange = options->exchange.kind, .layout = options->layout, .P = options->P, .D = 1, .M = 1};
+    const cp_batch *batch = &model->fixture->batch;
+    CP_TRY(cp_batch_plan_check(batch, options->D, options->M, model->fixture->path));
+    cp_setting setting = {.exchange = options->exchange.kind,
+                          .layout = options->layout,
+                          .P = options->P,
+                          .D = cp_run_ranks(options) / options->P,
+                          .M = cp_batch_micros(batch, options->M)};
     return cp_decisions_check(&options->decisions, &setting);
 }
 
@@ -26,7 +36,7 @@ typedef struct run {
     const cp_run_options *options;
     const cp_tensor *weights;
     cp_ranks *ranks;
-    cp_results *results; /* [P] */
+    cp_results *results; /* [W] */
     bool replicas;       /* the ranks' own gradients are asked for */
 } run;
 
@@ -49,9 +59,9 @@ static cp_status run_ranks(run *self)
 {
     const cp_run_options *options = self->options;
     if (options->transport == CP_TRANSPORT_MPI)
-        return cp_mpi_run(options->P, rank_body, self);
-    CP_TRY(cp_threads_run(options->P, rank_body, self));
-    for (int r = 0; r < options->P; r++)
+        return cp_mpi_run(cp_run_ranks(options), rank_body, self);
+    CP_TRY(cp_threads_run(cp_run_ranks(options), rank_body, self));
+    for (int r = 0; r < cp_run_ranks(options); r++)
         self->results[r] = cp_results_of(self->ranks, r, self->model, options);
     return CP_OK;
 }
@@ -77,7 +87,7 @@ static bool holds_results(const cp_run_options *options)
 
 static cp_status open_parts(cp_source **parts, const run *self)
 {
-    for (int r = 0; r < self->options->P; r++) {
+    for (int r = 0; r < cp_run_ranks(self->options); r++) {
         cp_status status = cp_results_source(&parts[r], &self->results[r], self->ranks);
         if (status != CP_OK) {
             while (--r >= 0)
@@ -93,14 +103,15 @@ static cp_status run_parts(cp_source **parts, const cp_model *model, const cp_ru
 {
     CP_TRY(cp_run_check(model, options));
     run self = {.model = model, .options = options, .replicas = replicas};
-    for (int r = 0; r < options->P; r++)
+    size_t W = (size_t)cp_run_ranks(options);
+    for (size_t r = 0; r < W; r++)
         parts[r] = NULL;
     cp_status status = cp_model_weights(&self.weights, model, options->dtype);
     if (status == CP_OK)
-        status = cp_ranks_open(&self.ranks, options->P);
+        status = cp_ranks_open(&self.ranks, (int)W);
     status = cp_run_agree(options->transport, status); /* nobody begins what another cannot */
     if (status == CP_OK) {
-        self.results = cp_arena_take(&self.ranks->bytes, (size_t)options->P * sizeof *self.results);
+        self.results = cp_arena_take(&self.ranks->bytes, W * sizeof *self.results);
         status = run_ranks(&self);
     }
     if (status == CP_OK && holds_results(options))
@@ -117,12 +128,12 @@ cp_status cp_run_parts(cp_source **parts, const cp_model *model, const cp_run_op
 cp_status cp_run_whole(cp_source **out, const cp_model *model, const cp_run_options *options)
 {
     *out = NULL;
-    cp_source **parts = calloc((size_t)options->P, sizeof *parts);
-    cp_check(parts, "no memory for %d pointers", options->P);
+    size_t W = (size_t)cp_run_ranks(options);
+    cp_source **parts = calloc(W, sizeof *parts);
+    cp_check(parts, "no memory for %zu pointers", W);
     cp_status status = run_parts(parts, model, options, false);
     if (status == CP_OK && parts[0])
-        status =
-            cp_source_join(out, parts, (size_t)options->P, model->fixture->batch.B, model->fixture->batch.T);
+        status = cp_source_join(out, parts, W, model->fixture->batch.B, model->fixture->batch.T);
     free(parts);
     return cp_run_agree(options->transport, status);
 }
@@ -146,23 +157,29 @@ cp_status cp_run_measure(cp_run_memory *memory, const cp_model *model, const cp_
     return CP_OK;
 }
 
+/* The queries that a rank owns in one micro-batch. */
+static void draw_mask(uint8_t *out, const cp_rank_plan *plan, const cp_micro_plan *micro, int mask, int64_t T)
+{
+    const cp_tokens *tokens = &micro->tokens;
+    for (int64_t b = 0; b < tokens->B; b++)
+        for (int64_t i = 0; i < tokens->T; i++)
+            for (int64_t j = 0; micro->layout.owner[b * tokens->T + i] == plan->rank && j < tokens->T; j++) {
+                int64_t row = plan->rows[micro->place[b]];
+                int64_t query = tokens->home[b * tokens->T + i];
+                int64_t key = tokens->home[b * tokens->T + j];
+                if (query >= 0 && key >= 0)
+                    out[(row * T + query) * T + key] = cp_visible(&micro->visibility[mask], b, i, j);
+            }
+}
+
 void cp_run_mask(const cp_model *model, const cp_run_options *options, int64_t layer, uint8_t *out)
 {
-    const cp_batch *batch = &model->fixture->batch;
-    int mask = model->program->layer_mask[layer];
-    for (int rank = 0; rank < options->P; rank++) {
+    for (int rank = 0; rank < cp_run_ranks(options); rank++) {
         cp_rank self = {0};
         cp_rank_plan_make(&self, model, options, rank);
-        const cp_tokens *tokens = &self.plan.tokens;
-        for (int64_t b = 0; b < batch->B; b++)
-            for (int64_t i = 0; i < tokens->T; i++)
-                for (int64_t j = 0; self.plan.layout.owner[b * tokens->T + i] == rank && j < tokens->T; j++) {
-                    int64_t query = tokens->home[b * tokens->T + i];
-                    int64_t key = tokens->home[b * tokens->T + j];
-                    if (query >= 0 && key >= 0)
-                        out[(b * batch->T + query) * batch->T + key] =
-                            cp_visible(&self.plan.visibility[mask], b, i, j);
-                }
+        for (int m = 0; m < self.plan.batch.M; m++)
+            draw_mask(out, &self.plan, &self.plan.micro[m], model->program->layer_mask[layer],
+                      model->fixture->batch.T);
         cp_rank_close(&self);
     }
 }

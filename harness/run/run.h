@@ -10,7 +10,9 @@
 typedef enum cp_transport { CP_TRANSPORT_THREADS, CP_TRANSPORT_MPI, CP_TRANSPORTS } cp_transport;
 
 typedef struct cp_run_options {
-    int P;
+    int P; /* ranks of a data-parallel group */
+    int D; /* groups; 0: one. Rank d·P + r is the r-th of group d */
+    int M; /* micro-batches of a batch that has none of its own; 0: one */
     cp_exchange_spec exchange;
     cp_layout_spec layout;
     cp_dtype dtype; /* float64 or float32 */
@@ -21,6 +23,9 @@ typedef struct cp_run_options {
     bool trace;             /* give the registers that cross segments, and their gradients, too */
     cp_decisions decisions; /* all zero: right */
 } cp_run_options;
+
+/* D·P. */
+int cp_run_ranks(const cp_run_options *options);
 
 /* A model is a fixture made ready to run: its program, its weights by parameter, its batch checked. Read-only once it
  * is open, and shared by all ranks of a process. Borrows the fixture. */
@@ -41,7 +46,7 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options);
 cp_status cp_run_whole(cp_source **out, const cp_model *model, const cp_run_options *options);
 
 /* The same, as one source a rank, in rank order, each declared as a rank's dump (--per-rank). `parts` has room for
- * options->P. */
+ * cp_run_ranks. */
 cp_status cp_run_parts(cp_source **parts, const cp_model *model, const cp_run_options *options);
 
 /* With MPI: the worst status of all processes with its sentence, the same on each of them; else `mine`. Collective: it

@@ -14,9 +14,9 @@ cp "$work/.out" names
 check 'all are names' bash -c '! grep -qvE "^[a-z_]+=[a-z0-9_]+$" names'
 check 'many of them' [ "$(wc -l <names)" -gt 40 ]
 # Each is caught where it shows: a difference is 1, tokens that are missing are 2.
-while read -r fault fixture cp status layout; do
-    expect "$status" '' cpeq verify "$golden/$fixture.h5" --cp "$cp" --layout "${layout:-contiguous}" \
-        --fault "$fault" -q
+while read -r fault status fixture options; do
+    # shellcheck disable=SC2086 # options are words
+    expect "$status" '' cpeq verify "$golden/$fixture.h5" $options --fault "$fault" -q
 done <"$root/tests/cli/faults_caught.txt"
 check 'every name is among those' diff -u names <(cut -d' ' -f1 "$root/tests/cli/faults_caught.txt")
 finish

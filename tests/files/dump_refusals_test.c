@@ -59,6 +59,7 @@ static void offsets(const char *path)
 static void data_parallel(const char *path)
 {
     odd_integer(path, "/", "dp_size", 2);
+    odd_integer(path, "/", "dp_rank", 2);
 }
 static void odd_loss_kind(const char *path)
 {
@@ -189,7 +190,7 @@ static void refusals(void **state)
         {partial_gradients, CP_INCOMPARABLE, "declares the object /grads_partial"},
         {slices, CP_INCOMPARABLE, "/grads/w: declares attribute global_shape"},
         {offsets, CP_INCOMPARABLE, "/grads/w: declares attribute offset"},
-        {data_parallel, CP_INCOMPARABLE, "declares attribute dp_size above 1"},
+        {data_parallel, CP_BAD_INPUT, "attribute dp_rank: expected below dp_size 2, found 2"},
         {odd_loss_kind, CP_INCOMPARABLE,
          "declares loss_kind = \"average\", which this version does not know"},
         {odd_gradients, CP_INCOMPARABLE, "declares gradients = \"summed\""},

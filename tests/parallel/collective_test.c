@@ -41,11 +41,13 @@ static void reduce_one(results *r, cp_comm *comm)
     cp_tensor gradient = CP_VIEW(r->gradient[rank], r->dtype, r->count);
 
     cp_arena measuring = cp_arena_measuring(), arena;
+    cp_reduce_plan plan = {.W = cp_comm_size(comm), .weight[CP_PARAMETER_OTHER] = r->weight};
     cp_comm *nobody = cp_comm_measuring(rank, cp_comm_size(comm));
-    cp_reduce(CP_VIEW(NULL, r->dtype, r->count), r->weight, nobody, cp_ops_shape(), &measuring);
+    cp_reduce(CP_VIEW(NULL, r->dtype, r->count), &plan, CP_PARAMETER_OTHER, nobody, cp_ops_shape(),
+              &measuring);
     cp_comm_close(nobody);
     cp_check(cp_arena_open(&arena, measuring.peak) == CP_OK, "%s", cp_error());
-    cp_reduce(gradient, r->weight, comm, cp_ops_of(r->dtype), &arena);
+    cp_reduce(gradient, &plan, CP_PARAMETER_OTHER, comm, cp_ops_of(r->dtype), &arena);
     cp_arena_close(&arena);
 }
 
@@ -62,7 +64,8 @@ static void body(cp_comm *comm, void *context)
     world_layout(&layout, P, 1, tokens, &plans);
     cp_exchange_rules rules = {0};
     const cp_exchange_spec ulysses = {.kind = CP_EXCHANGE_ULYSSES};
-    const cp_exchange_setup setup = {comm, cp_ops_of(CP_F64), CP_ATTENTION_DENSE, &layout, &rules, &plans, NULL};
+    const cp_exchange_setup setup = {comm, cp_ops_of(CP_F64), CP_ATTENTION_DENSE, &layout, &rules, &plans,
+                                     NULL};
     const cp_mixer *mixer = cp_exchange_open(&ulysses, &setup);
 
     for (int n = 0; n < NUMBERS; n++)

@@ -7,10 +7,30 @@
 #include <string.h>
 
 static const char *const names[] = {
-    "label_shift",    "loss_count",      "empty_shard",     "backward_scale", "reported_loss", "grad_reduce",
-    "position_ids",   "document_ids",    "padding_mask",    "auto_pad",       "window",        "chunk",
-    "causal",         "attention_scope", "alltoall_layout", "gqa_map",        "gqa_grad",      "rank_data",
-    "tied_embedding", "dump_order",      "embeds_grad",     "layout_inverse",
+    "label_shift",
+    "loss_count",
+    "empty_shard",
+    "backward_scale",
+    "reported_loss",
+    "grad_reduce",
+    "position_ids",
+    "document_ids",
+    "padding_mask",
+    "auto_pad",
+    "window",
+    "chunk",
+    "causal",
+    "attention_scope",
+    "alltoall_layout",
+    "gqa_map",
+    "gqa_grad",
+    "rank_data",
+    "tied_embedding",
+    "dump_order",
+    "embeds_grad",
+    "accumulation",
+    "grad_reduce_dtype",
+    "layout_inverse",
 };
 
 enum { NAMES = sizeof names / sizeof *names };

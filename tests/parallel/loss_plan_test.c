@@ -16,6 +16,7 @@ typedef struct fixture {
     cp_batch batch;
     cp_layout layout;
     cp_tokens tokens;
+    cp_batch_plan split;
 } fixture;
 
 static void open_fixture(fixture *f, double items)
@@ -25,6 +26,7 @@ static void open_fixture(fixture *f, double items)
     cp_token_rules rules = {0};
     cp_layout_spec contiguous = {0};
     cp_tokens_plan(&f->tokens, &f->layout, &f->batch, &contiguous, RANKS, &rules, &f->arena);
+    cp_batch_plan_make(&f->split, &f->batch, 1, 1, &f->arena);
 }
 
 typedef struct loss_case {
@@ -73,7 +75,7 @@ static void follows_its_formulas(void **state)
         fixture f;
         open_fixture(&f, c->items);
         cp_loss_plan plan;
-        cp_loss_plan_make(&plan, &c->rules, &f.batch, &f.tokens, &f.layout, &f.arena);
+        cp_loss_plan_make(&plan, &c->rules, &f.batch, &f.tokens, &f.layout, &f.split, &f.arena);
         assert_memory_equal(plan.targets, ((const int64_t[]){2, 2, 0, 0}), RANKS * sizeof(int64_t));
         for (int rank = 0; rank < RANKS; rank++) {
             bool empty = rank >= 2;
@@ -94,7 +96,7 @@ static void local_loss_is_the_ranks_own(void **state)
     open_fixture(&f, 0);
     cp_loss_rules rules = {.reported_loss = CP_REPORTED_LOSS_LOCAL};
     cp_loss_plan plan;
-    cp_loss_plan_make(&plan, &rules, &f.batch, &f.tokens, &f.layout, &f.arena);
+    cp_loss_plan_make(&plan, &rules, &f.batch, &f.tokens, &f.layout, &f.split, &f.arena);
     for (int rank = 0; rank < RANKS; rank++)
         for (int other = 0; other < RANKS; other++)
             assert_number(plan.reported[rank * RANKS + other], rank == other && rank < 2 ? 0.5 : 0, "local");
@@ -106,22 +108,25 @@ static void local_loss_is_the_ranks_own(void **state)
 enum { OTHER, NORM, EMBEDDING, HEAD, BIAS, TIED, CLASSES };
 
 typedef struct reduce_case {
+    int groups;
     cp_reduce_rules rules;
     unsigned classes;     /* those that are touched, as bits */
     double weight[RANKS]; /* theirs; the others have 1 everywhere */
 } reduce_case;
 
 static const reduce_case reduce_cases[] = {
-    {{0}, 0, {1, 1, 1, 1}},
-    {{.grad_reduce = CP_GRAD_REDUCE_NONE}, (1 << CLASSES) - 1, {1, 0, 0, 0}},
-    {{.grad_reduce = CP_GRAD_REDUCE_MEAN}, (1 << CLASSES) - 1, {0.25, 0.25, 0.25, 0.25}},
-    {{.grad_reduce = CP_GRAD_REDUCE_TWICE}, (1 << CLASSES) - 1, {4, 4, 4, 4}},
-    {{.grad_reduce = CP_GRAD_REDUCE_SKIP_NORMS}, 1 << NORM, {1, 0, 0, 0}},
-    {{.grad_reduce = CP_GRAD_REDUCE_SKIP_EMBEDDINGS}, 1 << EMBEDDING | 1 << TIED, {1, 0, 0, 0}},
-    {{.grad_reduce = CP_GRAD_REDUCE_SKIP_HEAD}, 1 << HEAD, {1, 0, 0, 0}},
-    {{.grad_reduce = CP_GRAD_REDUCE_SKIP_BIASES}, 1 << BIAS, {1, 0, 0, 0}},
-    {{.grad_reduce = CP_GRAD_REDUCE_WRONG_GROUP}, (1 << CLASSES) - 1, {1, 0, 1, 0}},
-    {{.tied_embedding = CP_TIED_EMBEDDING_TWICE}, 1 << TIED, {2, 2, 2, 2}},
+    {1, {0}, 0, {1, 1, 1, 1}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_NONE}, (1 << CLASSES) - 1, {1, 0, 0, 0}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_MEAN}, (1 << CLASSES) - 1, {0.25, 0.25, 0.25, 0.25}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_TWICE}, (1 << CLASSES) - 1, {4, 4, 4, 4}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_SKIP_NORMS}, 1 << NORM, {1, 0, 0, 0}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_SKIP_EMBEDDINGS}, 1 << EMBEDDING | 1 << TIED, {1, 0, 0, 0}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_SKIP_HEAD}, 1 << HEAD, {1, 0, 0, 0}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_SKIP_BIASES}, 1 << BIAS, {1, 0, 0, 0}},
+    {1, {.grad_reduce = CP_GRAD_REDUCE_WRONG_GROUP}, (1 << CLASSES) - 1, {1, 0, 1, 0}},
+    {2, {.grad_reduce = CP_GRAD_REDUCE_CP_ONLY}, (1 << CLASSES) - 1, {1, 1, 0, 0}},
+    {2, {.grad_reduce = CP_GRAD_REDUCE_DP_ONLY}, (1 << CLASSES) - 1, {1, 0, 1, 0}},
+    {1, {.tied_embedding = CP_TIED_EMBEDDING_TWICE}, 1 << TIED, {2, 2, 2, 2}},
 };
 
 static void weighs_gradients(void **state)
@@ -136,7 +141,7 @@ static void weighs_gradients(void **state)
         const reduce_case *c = &reduce_cases[i];
         cp_arena arena = cp_arena_growing();
         cp_reduce_plan plan;
-        cp_reduce_plan_make(&plan, &c->rules, RANKS, shares, &arena);
+        cp_reduce_plan_make(&plan, &c->rules, RANKS / c->groups, c->groups, shares, &arena);
         for (int group = 0; group < CLASSES; group++)
             for (int rank = 0; rank < RANKS; rank++) {
                 double expected = c->classes >> group & 1 ? c->weight[rank] : 1;

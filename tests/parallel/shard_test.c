@@ -120,9 +120,12 @@ static void body(cp_comm *comm, void *context)
     cp_check(cp_arena_open(&arena, 1 << 16) == CP_OK, "%s", cp_error());
     cp_loss_plan loss;
     cp_dump_plan dump;
-    cp_loss_plan_make(&loss, &j->loss, &f->batch, &f->tokens, &f->layout, &plans);
+    cp_batch_plan split;
+    cp_batch_plan_make(&split, &f->batch, 1, 1, &plans);
+    cp_loss_plan_make(&loss, &j->loss, &f->batch, &f->tokens, &f->layout, &split, &plans);
     cp_dump_plan_make(&dump, &j->dump, &f->tokens, &f->layout, rank, &plans);
-    j->reported[rank] = cp_loss_reported(&loss, comm, rank == 0 ? 30 : 12, &arena);
+    const double sum = rank == 0 ? 30 : 12;
+    j->reported[rank] = cp_loss_reported(&loss, comm, &sum, &arena);
     for (int n = 0; n < ROWS * SHARD; n++)
         j->gradient[rank][n] = 10 * rank + n;
     cp_embeds_grad_apply(&dump, CP_VIEW(j->gradient[rank], CP_F64, ROWS, SHARD, 1), comm, &f->layout,

@@ -176,6 +176,9 @@ static bool run_value(int decision, int value, right_run *runs, size_t count)
             cp_run_options options = {
                 .P = sizes[s], .exchange = {.kind = CP_EXCHANGE_ULYSSES}, .dtype = CP_F64};
             cp_decision_put(&options.decisions, decision, value);
+            cp_needs needs = d->values[value].needs;
+            options.D = needs == CP_NEEDS_GROUPS || needs == CP_NEEDS_GROUPS_OF_RANKS ? 2 : 0;
+            options.M = needs == CP_NEEDS_MICROBATCHES ? 2 : 0;
             if (cp_run_check(runs[n].golden.model, &options) == CP_REFUSED)
                 options.layout.kind = CP_LAYOUT_ZIGZAG; /* what means nothing where the order is kept */
             if (runs[n].source[s] && shown.cases + shown.structural < ENOUGH)
