@@ -29,13 +29,37 @@ static const int64_t *all_zero(const planning *plan)
     return memset(cp_arena_take(plan->arena, bytes), 0, bytes);
 }
 
+/* The query at l of the rank stands at l + T − S. */
+static const int64_t *at_the_bottom(const planning *plan)
+{
+    int64_t *order = cp_arena_take(plan->arena, (size_t)places(plan) * sizeof *order);
+    for (int64_t place = 0; place < places(plan); place++)
+        order[place] = plan->layout->slot[place] + plan->layout->T - shard_length(plan);
+    return order;
+}
+
 static const int64_t *plan_order(const planning *plan, cp_causal_rule rule)
 {
     if (rule == CP_CAUSAL_LOCAL)
         return plan->layout->slot;
     if (rule == CP_CAUSAL_OFF_WHEN_ONE && shard_length(plan) == 1)
         return all_zero(plan);
+    if (rule == CP_CAUSAL_LOCAL_BOTTOM_RIGHT)
+        return at_the_bottom(plan);
     return plan->tokens->coordinate;
+}
+
+static const int64_t *plan_key_order(const planning *plan, cp_causal_rule rule)
+{
+    const int64_t before_all = -(INT64_C(1) << 40);
+    if (rule != CP_CAUSAL_FULL_DIAGONAL && rule != CP_CAUSAL_LOCAL_BOTTOM_RIGHT)
+        return NULL;
+    int64_t *order = cp_arena_take(plan->arena, (size_t)places(plan) * sizeof *order);
+    for (int64_t place = 0; place < places(plan); place++)
+        order[place] = rule == CP_CAUSAL_LOCAL_BOTTOM_RIGHT       ? place % plan->layout->T
+                       : plan->layout->owner[place] == plan->rank ? before_all
+                                                                  : plan->tokens->coordinate[place];
+    return order;
 }
 
 static int64_t plan_window(const planning *plan, cp_window_rule rule)
@@ -99,13 +123,26 @@ static const uint8_t *plan_real(const planning *plan, cp_padding_rule rule)
     return real;
 }
 
+/* Of a rank's tokens; a query sees its own scope. The last two are about the queries of the planning rank. */
+static int64_t scope_of(const planning *plan, cp_scope_rule rule, int owner)
+{
+    int P = plan->layout->P;
+    int behind = (plan->rank - owner + P) % P; /* steps until its keys come */
+    switch (rule) {
+    case CP_SCOPE_SHARD: return owner;
+    case CP_SCOPE_LAST_STEP_SKIPPED: return behind > 0 && behind == P - 1;
+    case CP_SCOPE_FIRST_ONLY: return behind > 1;
+    default: return 0;
+    }
+}
+
 static const int64_t *plan_scope(const planning *plan, cp_scope_rule rule)
 {
     if (rule == CP_SCOPE_ALL)
         return all_zero(plan);
     int64_t *scope = cp_arena_take(plan->arena, (size_t)places(plan) * sizeof *scope);
     for (int64_t place = 0; place < places(plan); place++)
-        scope[place] = plan->layout->owner[place];
+        scope[place] = scope_of(plan, rule, plan->layout->owner[place]);
     return scope;
 }
 
@@ -122,6 +159,7 @@ void cp_visibility_plan(cp_visibility *visibility, cp_mask mask, const cp_tokens
         .document = tokens->document,
         .scope = plan_scope(&plan, rules->attention_scope),
         .order = plan_order(&plan, rules->causal),
+        .key_order = plan_key_order(&plan, rules->causal),
         .distance = rules->window == CP_WINDOW_LOCAL ? layout->slot : tokens->coordinate,
         .chunk = plan_chunk(&plan, rules->chunk),
         .window = plan_window(&plan, rules->window),
@@ -130,25 +168,31 @@ void cp_visibility_plan(cp_visibility *visibility, cp_mask mask, const cp_tokens
 
 /* ---- the predicate ----------------------------------------------------------------------------------------------- */
 
-/* i and j are places: row · T + index. */
-static bool sees(const cp_visibility *v, int64_t i, int64_t j)
+static const int64_t *key_order(const cp_visibility *v)
+{
+    return v->key_order ? v->key_order : v->order;
+}
+
+/* i and j are places: row · T + index; `keys` is the order of keys. */
+static bool sees(const cp_visibility *v, const int64_t *keys, int64_t i, int64_t j)
 {
     return v->real[j] && v->document[i] == v->document[j] && v->scope[i] == v->scope[j] &&
-           v->order[j] <= v->order[i] && (v->window == 0 || v->distance[j] > v->distance[i] - v->window) &&
+           keys[j] <= v->order[i] && (v->window == 0 || v->distance[j] > v->distance[i] - v->window) &&
            v->chunk[i] == v->chunk[j];
 }
 
 bool cp_visible(const cp_visibility *visibility, int64_t row, int64_t query, int64_t key)
 {
-    return sees(visibility, row * visibility->T + query, row * visibility->T + key);
+    return sees(visibility, key_order(visibility), row * visibility->T + query, row * visibility->T + key);
 }
 
 void cp_visible_row(uint8_t *out, const cp_visibility *visibility, int64_t row, int64_t query,
                     const int64_t *keys, int64_t count)
 {
     int64_t base = row * visibility->T;
+    const int64_t *order = key_order(visibility);
     for (int64_t n = 0; n < count; n++)
-        out[n] = sees(visibility, base + query, base + keys[n]);
+        out[n] = sees(visibility, order, base + query, base + keys[n]);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
@@ -186,14 +230,14 @@ static cp_cover order_cover(range query, range key)
 }
 
 /* The last place by (document, order), or the first where `sign` is -1. */
-static int64_t extreme_place(const cp_visibility *v, int64_t base, const int64_t *tokens, int64_t count,
-                             int sign)
+static int64_t extreme_place(const cp_visibility *v, const int64_t *order, int64_t base,
+                             const int64_t *tokens, int64_t count, int sign)
 {
     int64_t best = base + tokens[0];
     for (int64_t n = 1; n < count; n++) {
         int64_t place = base + tokens[n];
         int64_t by_document = sign * (v->document[place] - v->document[best]);
-        int64_t by_order = sign * (v->order[place] - v->order[best]);
+        int64_t by_order = sign * (order[place] - order[best]);
         if (by_document > 0 || (by_document == 0 && by_order > 0))
             best = place;
     }
@@ -204,7 +248,7 @@ static int64_t extreme_place(const cp_visibility *v, int64_t base, const int64_t
 static cp_cover document_order_cover(int64_t last_query, int64_t first_key, const cp_visibility *v)
 {
     int64_t documents = v->document[first_key] - v->document[last_query];
-    bool later = documents > 0 || (documents == 0 && v->order[first_key] > v->order[last_query]);
+    bool later = documents > 0 || (documents == 0 && key_order(v)[first_key] > v->order[last_query]);
     return later ? CP_COVER_NONE : CP_COVER_ALL;
 }
 
@@ -237,9 +281,9 @@ cp_cover cp_visibility_cover(const cp_visibility *visibility, int64_t row, const
     cover = both(cover, equal_cover(QUERIES(document), KEYS(document)));
     cover = both(cover, equal_cover(QUERIES(scope), KEYS(scope)));
     cover = both(cover, equal_cover(QUERIES(chunk), KEYS(chunk)));
-    cover = both(cover, order_cover(QUERIES(order), KEYS(order)));
-    cover = both(cover, document_order_cover(extreme_place(v, base, queries, query_count, 1),
-                                             extreme_place(v, base, keys, key_count, -1), v));
+    cover = both(cover, order_cover(QUERIES(order), range_of(key_order(v) + base, keys, key_count)));
+    cover = both(cover, document_order_cover(extreme_place(v, v->order, base, queries, query_count, 1),
+                                             extreme_place(v, key_order(v), base, keys, key_count, -1), v));
     if (v->window > 0)
         cover = both(cover, window_cover(QUERIES(distance), KEYS(distance), v->window));
 #undef QUERIES

@@ -17,9 +17,12 @@ typedef struct cp_mask {
 } cp_mask;
 
 typedef enum cp_causal_rule {
-    CP_CAUSAL_GLOBAL,       /* on coordinates of the row */
-    CP_CAUSAL_LOCAL,        /* on the index of each token in its own shard */
-    CP_CAUSAL_OFF_WHEN_ONE, /* switched off where the rank's shard holds one token a row */
+    CP_CAUSAL_GLOBAL,        /* on coordinates of the row */
+    CP_CAUSAL_LOCAL,         /* on the index of each token in its own shard */
+    CP_CAUSAL_OFF_WHEN_ONE,  /* switched off where the rank's shard holds one token a row */
+    CP_CAUSAL_FULL_DIAGONAL, /* not among keys of the rank's own shard */
+    CP_CAUSAL_LOCAL_BOTTOM_RIGHT, /* key j ≤ l + T − S for the query at local l: as if the rank's queries were the
+                                     row's last, whichever they are */
     CP_CAUSAL_RULES
 } cp_causal_rule;
 
@@ -50,8 +53,10 @@ typedef enum cp_padding_rule {
 } cp_padding_rule;
 
 typedef enum cp_scope_rule {
-    CP_SCOPE_ALL,   /* keys of every rank */
-    CP_SCOPE_SHARD, /* own shard only */
+    CP_SCOPE_ALL,               /* keys of every rank */
+    CP_SCOPE_SHARD,             /* own shard only */
+    CP_SCOPE_LAST_STEP_SKIPPED, /* not those of rank r + 1, which come to rank r last */
+    CP_SCOPE_FIRST_ONLY,        /* own shard and that of rank r − 1, which comes to rank r first */
     CP_SCOPE_RULES
 } cp_scope_rule;
 
@@ -68,7 +73,8 @@ typedef struct cp_visibility {
     int64_t B, T;
     const uint8_t *real;
     const int64_t *document, *scope, *order, *distance, *chunk;
-    int64_t window; /* 0: none */
+    const int64_t *key_order; /* order[j] of keys, where it is not that of queries; else NULL */
+    int64_t window;           /* 0: none */
 } cp_visibility;
 
 /* The predicate that `rank` applies in layers of this mask. Arrays in `arena`, or shared with `tokens`. */
