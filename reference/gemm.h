@@ -23,7 +23,13 @@ void CP_WIDTH(cp_gemm)(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a,
 void CP_WIDTH(cp_gemm_tiled)(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix b, bool add,
                              real *c, int64_t c_stride, cp_matmul form);
 
+/* What cp_gemm tries first under CP_MATMUL_BLAS. False, and nothing done: the product is not small, or this machine
+ * gains nothing by it. a is read where it lies, of b a panel is packed at a time. */
+bool CP_WIDTH(cp_gemm_small)(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix b, bool add,
+                             real *c, int64_t c_stride);
+
 #define cp_gemm       CP_WIDTH(cp_gemm)
+#define cp_gemm_small CP_WIDTH(cp_gemm_small)
 #define cp_gemm_tiled CP_WIDTH(cp_gemm_tiled)
 
 #endif

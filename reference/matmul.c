@@ -134,7 +134,7 @@ void cp_gemm(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix
         return;
     if (form == CP_MATMUL_ORDERED)
         ordered_product(m, n, k, alpha, a, b, add, c, c_stride);
-    else
+    else if (!cp_gemm_small(m, n, k, alpha, a, b, add, c, c_stride))
         blas_product(m, n, k, alpha, a, b, add, c, c_stride);
 }
 
