@@ -1,3 +1,4 @@
+#include "harness/cli/exchanges.h"
 #include "harness/cli/info.h"
 
 #include "harness/cli/values.h"
@@ -77,7 +78,7 @@ static cp_status tell_memory(cp_json *json, const cp_fixture *fixture, const cp_
     cp_status status = CP_OK;
     for (int d = 0; d < CP_WORKING_DTYPES && status == CP_OK; d++) {
         cp_run_options options = {.P = cut->P,
-                                  .exchange = {.kind = cp_usual_exchange(cut->P)},
+                                  .exchange = cp_usual_exchange(cut->P),
                                   .layout = cut->layout,
                                   .dtype = cp_working_dtype(d)};
         cp_run_memory memory;

@@ -1,5 +1,6 @@
 #include "harness/run/run.h"
 #include "harness/cli/command.h"
+#include "harness/cli/exchanges.h"
 #include "harness/cli/layouts.h"
 #include "harness/cli/output.h"
 #include "harness/cli/values.h"
@@ -16,7 +17,9 @@ const cp_option cp_run_command_options[] = {
     {"dp", 0, "D", "data-parallel groups of that many ranks; the rows are spread over them (1)"},
     {"micro", 0, "M", "micro-batches, where the batch has none of its own (1)"},
     {"exchange", 0, "NAME",
-     "how queries meet keys: local, ulysses, allgather, ring (local on 1 rank, else ulysses)"},
+     "how queries meet keys: local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner (local on 1 "
+     "rank, "
+     "else ulysses)"},
     {"layout", 0, "NAME",
      "which rank holds which token: contiguous, zigzag, striped[:block], uneven[:tokens of each rank], "
      "per_document (contiguous)"},
@@ -35,8 +38,9 @@ static cp_status read_options(cp_run_options *options, const cp_session *session
     *options = (cp_run_options){0};
     int64_t P = 1;
     CP_TRY(cp_value_integer(&P, arguments, "cp", 1, CP_MOST_RANKS));
-    int exchange = cp_usual_exchange((int)P), dtype = 0, attention = 0;
-    CP_TRY(cp_value_choice(&exchange, arguments, "exchange", cp_exchange_value, CP_EXCHANGE_KINDS));
+    int dtype = 0, attention = 0;
+    options->exchange = cp_usual_exchange((int)P);
+    CP_TRY(cp_read_exchange(&options->exchange, arguments));
     CP_TRY(cp_read_layout(&options->layout, arguments));
     CP_TRY(cp_value_choice(&dtype, arguments, "dtype", cp_working_dtype_value, CP_WORKING_DTYPES));
     CP_TRY(cp_value_choice(&attention, arguments, "attention", cp_attention_value, CP_ATTENTION_FORMS));
@@ -45,7 +49,6 @@ static cp_status read_options(cp_run_options *options, const cp_session *session
     CP_TRY(cp_check_processes(session, options->transport, P, options->D));
     CP_TRY(cp_read_fault(&options->decisions, arguments));
     options->P = (int)P;
-    options->exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)exchange};
     options->dtype = cp_working_dtype(dtype);
     options->attention = (cp_attention_form)attention;
     options->trace = cp_given(arguments, "trace");

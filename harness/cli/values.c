@@ -1,10 +1,5 @@
 #include "harness/cli/values.h"
 
-const char *cp_exchange_value(int value)
-{
-    return cp_exchange_name((cp_exchange_kind)value);
-}
-
 const char *cp_transport_value(int value)
 {
     static const char *const names[CP_TRANSPORTS] = {
@@ -39,11 +34,6 @@ cp_status cp_read_transport(cp_transport *out, const cp_session *session, const 
                        session->command);
     *out = (cp_transport)transport;
     return CP_OK;
-}
-
-cp_exchange_kind cp_usual_exchange(int P)
-{
-    return P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
 }
 
 cp_status cp_read_split(cp_run_options *options, const cp_arguments *arguments)

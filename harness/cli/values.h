@@ -6,7 +6,6 @@
 #include "harness/run/run.h"
 
 /* For cp_value_choice: an index in [0, count) to its name. */
-const char *cp_exchange_value(int value);
 const char *cp_transport_value(int value);
 const char *cp_attention_value(int value);
 
@@ -19,9 +18,6 @@ enum { CP_MOST_RANKS = 1024 };
 
 /* --transport, by default what this process was started by. CP_BAD_USAGE: mpi without a launcher. */
 cp_status cp_read_transport(cp_transport *out, const cp_session *session, const cp_arguments *arguments);
-
-/* The exchange where none is asked for. */
-cp_exchange_kind cp_usual_exchange(int P);
 
 /* --dp and --micro, into what is 0 where they are not given. */
 cp_status cp_read_split(cp_run_options *options, const cp_arguments *arguments);

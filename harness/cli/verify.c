@@ -1,5 +1,6 @@
 #include "harness/cli/collect.h"
 #include "harness/cli/command.h"
+#include "harness/cli/exchanges.h"
 #include "harness/cli/judging.h"
 #include "harness/cli/layouts.h"
 #include "harness/cli/values.h"
@@ -14,7 +15,9 @@ const cp_option cp_verify_options[] = {
     {"cp", 0, "LIST", "context-parallel ranks, as 1,2,4 (1)"},
     {"dp", 0, "D", "data-parallel groups of that many ranks; the rows are spread over them (1)"},
     {"micro", 0, "M", "micro-batches, where the batch has none of its own (1)"},
-    {"exchange", 0, "LIST", "local, ulysses, allgather, ring, all (local on 1 rank, else ulysses)"},
+    {"exchange", 0, "LIST",
+     "local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner, all (local on 1 rank, else "
+     "ulysses)"},
     {"layout", 0, "LIST",
      "contiguous, zigzag, striped[:block], uneven[:tokens of each rank], per_document, all (contiguous)"},
     {"dtype", 0, "LIST", "float64, float32, all (float64)"},
@@ -41,7 +44,8 @@ typedef struct choices {
 typedef struct trial_plan {
     int64_t cp[MOST_CPS];
     int cp_count;
-    choices exchange; /* none: the usual one */
+    cp_exchange_spec exchange[MOST_VALUES];
+    int exchange_count; /* 0: the usual one */
     choices dtype, attention;
     cp_layout_spec layout[MOST_VALUES];
     int layout_count;
@@ -72,7 +76,7 @@ static cp_status read_plan(trial_plan *plan, const cp_session *session, const cp
 {
     *plan = (trial_plan){.cp = {1}, .cp_count = 1, .layout_count = 1, .dtype.count = 1, .attention.count = 1};
     CP_TRY(cp_value_integers(plan->cp, &plan->cp_count, MOST_CPS, arguments, "cp", 1, CP_MOST_RANKS));
-    CP_TRY(read_choices(&plan->exchange, arguments, "exchange", cp_exchange_value, CP_EXCHANGE_KINDS));
+    CP_TRY(cp_read_exchanges(plan->exchange, &plan->exchange_count, MOST_VALUES, arguments));
     CP_TRY(cp_read_layouts(plan->layout, &plan->layout_count, MOST_VALUES, arguments));
     CP_TRY(read_choices(&plan->dtype, arguments, "dtype", cp_working_dtype_value, CP_WORKING_DTYPES));
     CP_TRY(read_choices(&plan->attention, arguments, "attention", cp_attention_value, CP_ATTENTION_FORMS));
@@ -96,8 +100,8 @@ static cp_trial_row *add_row(verifying *self, const char *name, const cp_run_opt
     cp_trial_row *row = &self->rows[self->count++];
     *row = (cp_trial_row){.cp = options->P, .dtype = options->dtype};
     snprintf(row->fixture, sizeof row->fixture, "%s", name);
-    snprintf(row->exchange, sizeof row->exchange, "%s", cp_exchange_name(options->exchange.kind));
-    char layout[CP_LAYOUT_TEXT];
+    char exchange[CP_EXCHANGE_TEXT], layout[CP_LAYOUT_TEXT];
+    snprintf(row->exchange, sizeof row->exchange, "%.31s", cp_exchange_text(&options->exchange, exchange));
     snprintf(row->layout, sizeof row->layout, "%.31s", cp_layout_text(&options->layout, layout));
     snprintf(row->attention, sizeof row->attention, "%s", cp_attention_value((int)options->attention));
     return row;
@@ -154,11 +158,8 @@ static void each_combination(verifying *self, combination_action *action, void *
     cp_run_options options = plan->usual;
     for (int c = 0; c < plan->cp_count; c++) {
         options.P = (int)plan->cp[c];
-        choices exchange = plan->exchange;
-        if (exchange.count == 0)
-            exchange = (choices){{cp_usual_exchange(options.P)}, 1};
-        for (int e = 0; e < exchange.count; e++) {
-            options.exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)exchange.values[e]};
+        for (int e = 0; e < (plan->exchange_count > 0 ? plan->exchange_count : 1); e++) {
+            options.exchange = plan->exchange_count > 0 ? plan->exchange[e] : cp_usual_exchange(options.P);
             for (int l = 0; l < plan->layout_count; l++) {
                 options.layout = plan->layout[l];
                 for (int d = 0; d < plan->dtype.count; d++) {

@@ -140,9 +140,10 @@ static bool has_ranks(const cp_setting *setting)
     return setting->P > 1;
 }
 
-static bool is_ulysses(const cp_setting *setting)
+static bool shares_heads(const cp_setting *setting)
 {
-    return has_ranks(setting) && setting->exchange == CP_EXCHANGE_ULYSSES;
+    return setting->exchange.ulysses > 1 ||
+           (has_ranks(setting) && setting->exchange.kind == CP_EXCHANGE_ULYSSES);
 }
 
 static bool permutes(const cp_setting *setting)
@@ -182,7 +183,7 @@ static const struct {
 } needs[CP_NEEDS_KINDS] = {
     [CP_NEEDS_NOTHING] = {"", NULL},
     [CP_NEEDS_RANKS] = {"more than one rank", has_ranks},
-    [CP_NEEDS_ULYSSES] = {"the ulysses exchange on more than one rank", is_ulysses},
+    [CP_NEEDS_ULYSSES] = {"more than one rank to share the heads (ulysses, usp)", shares_heads},
     [CP_NEEDS_PERMUTATION] = {"a layout that permutes, on more than one rank", permutes},
     [CP_NEEDS_PADDING] = {"a layout that pads, on more than one rank", pads},
     [CP_NEEDS_PADDED_PIECES] =

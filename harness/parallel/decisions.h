@@ -24,7 +24,7 @@ typedef struct cp_decisions {
 typedef enum cp_needs {
     CP_NEEDS_NOTHING,
     CP_NEEDS_RANKS,           /* more than one */
-    CP_NEEDS_ULYSSES,         /* that exchange, and more than one rank */
+    CP_NEEDS_ULYSSES,         /* more than one rank to share the heads (ulysses, usp) */
     CP_NEEDS_PERMUTATION,     /* a layout that permutes, and more than one rank */
     CP_NEEDS_PADDING,         /* a layout that pads, and more than one rank */
     CP_NEEDS_PADDED_PIECES,   /* one that is not striped, too */
@@ -38,7 +38,7 @@ const char *cp_needs_text(cp_needs needs); /* "more than one rank" */
 
 /* The run that decisions are made for. */
 typedef struct cp_setting {
-    cp_exchange_kind exchange;
+    cp_exchange_spec exchange; /* settled */
     cp_layout_spec layout;
     int P, D, M; /* ranks of a group, data-parallel groups, micro-batches */
 } cp_setting;

@@ -16,6 +16,7 @@ typedef enum cp_exchange_kind {
     CP_EXCHANGE_ULYSSES,
     CP_EXCHANGE_ALLGATHER,
     CP_EXCHANGE_RING,
+    CP_EXCHANGE_USP,
     CP_EXCHANGE_KINDS
 } cp_exchange_kind;
 
@@ -48,7 +49,8 @@ typedef struct cp_exchange_rules {
 cp_exchange_spec cp_exchange_settled(const cp_exchange_spec *spec, int P, int64_t H);
 
 /* CP_REFUSED with a sentence where this exchange cannot run a layer of H query heads and K key/value heads on P
- * ranks: local with P > 1; ulysses where P does not divide H. allgather and ring run anything. */
+ * ranks: local with P > 1; ulysses where P does not divide H; usp where its two sizes do not make P, or the first does
+ * not divide H, with the name of a usp that can. allgather and ring run anything. */
 cp_status cp_exchange_check(const cp_exchange_spec *spec, int P, int64_t H, int64_t K);
 
 /* The groups that a run's ranks form (mesh.h). */

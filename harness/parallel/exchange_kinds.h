@@ -5,6 +5,7 @@
 #include "harness/parallel/exchange.h"
 
 cp_mixer *cp_exchange_ulysses(const cp_exchange_setup *setup);
+cp_mixer *cp_exchange_usp(const cp_exchange_setup *setup);
 cp_mixer *cp_exchange_allgather(const cp_exchange_setup *setup);
 cp_mixer *
 cp_exchange_ring(const cp_exchange_setup *setup); /* keeps its part in the first tensor of cp_saved */

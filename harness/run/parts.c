@@ -68,7 +68,6 @@ static cp_declaration declaration_of(const cp_rank *self, int rank, const cp_mod
     cp_declaration declaration = cp_declaration_whole();
     declaration.fixture_id = model->fixture->id;
     declaration.implementation = "cpeq " CPEQ_VERSION;
-    declaration.exchange = cp_exchange_name(options->exchange.kind);
     declaration.cp_size = options->P;
     declaration.cp_rank = cp_run_ranks(options) > 1 ? self->plan.rank : -1;
     declaration.dp_size = self->plan.batch.D;
@@ -92,7 +91,9 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
     size_t most = 4 + (size_t)program->parameter_count + 2 * (size_t)program->register_count;
     cp_results results = {.tensors = cp_arena_take(arena, most * sizeof *results.tensors),
                           .declaration = declaration_of(self, rank, model, options)};
-    char layout[CP_LAYOUT_TEXT];
+    char layout[CP_LAYOUT_TEXT], exchange[CP_EXCHANGE_TEXT];
+    cp_exchange_spec settled = cp_exchange_settled(&options->exchange, options->P, program->H);
+    results.declaration.exchange = named(arena, "%s", cp_exchange_text(&settled, exchange));
     results.declaration.layout = named(arena, "%s", cp_layout_text(&options->layout, layout));
     add(&results, "loss", CP_VIEW(&self->loss, CP_F64, 1));
     results.tensors[0].scalar = true;

@@ -21,7 +21,7 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
     CP_TRY(cp_layout_check(&options->layout, options->P, model->fixture->batch.T));
     const cp_batch *batch = &model->fixture->batch;
     CP_TRY(cp_batch_plan_check(batch, options->D, options->M, model->fixture->path));
-    cp_setting setting = {.exchange = options->exchange.kind,
+    cp_setting setting = {.exchange = cp_exchange_settled(&options->exchange, options->P, program->H),
                           .layout = options->layout,
                           .P = options->P,
                           .D = cp_run_ranks(options) / options->P,

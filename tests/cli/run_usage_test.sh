@@ -23,8 +23,8 @@ refuse 'expected no operand, found 1 operand' cpeq faults x
 
 run() { cpeq run "$fixture" -o x.h5 "$@"; }
 for value in 0 -1 2x '' 1025; do refuse '--cp:' run --cp "$value"; done
-refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring" run --exchange gossip
-refuse "--exchange: no 'all'; there are local, ulysses, allgather, ring" run --exchange all
+refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" run --exchange gossip
+refuse "--exchange: no 'all'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" run --exchange all
 refuse "--layout: no 'zigzag'; there are contiguous" run --layout zigzag
 refuse "--dtype: no 'bfloat16'; there are float64, float32" run --dtype bfloat16
 refuse "--attention: no 'sparse'; there are dense, block" run --attention sparse
@@ -46,7 +46,9 @@ verify() { cpeq verify "$fixture" "$@"; }
 refuse "--cp: '1,,2' is not a list of at most 64 whole numbers from 1 to 1024" verify --cp 1,,2
 refuse "--cp: '1,2,' is not a list" verify --cp 1,2,
 refuse "--cp: '0' is not a list" verify --cp 0
-refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, all" verify --exchange local,gossip
+refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" verify --exchange local,gossip
+refuse "--exchange: no 'usp:2'; there are" verify --exchange usp:2
+refuse '--exchange: at most 16 exchanges of 47 characters' verify --exchange "$(printf '%050d' 0)"
 refuse "--exchange: 'local' twice in the list" verify --exchange local,local
 refuse "--layout: no 'x'; there are contiguous, all" verify --layout x
 refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,
@@ -65,7 +67,7 @@ both() {
 }
 both 'exchange local: one rank holds every token; 3 ranks need another exchange' --cp 3 --exchange local
 both '4 heads are no multiple of 3 ranks' --cp 3
-both 'alltoall_layout=rank_head needs the ulysses exchange on more than one rank' --fault alltoall_layout=rank_head
+both 'alltoall_layout=rank_head needs more than one rank to share the heads (ulysses, usp)' --fault alltoall_layout=rank_head
 both 'label_shift=shard needs more than one rank' --fault label_shift=shard
 check 'nothing written' no_such_file x.h5
 finish

@@ -139,8 +139,8 @@ static void refuses_what_means_nothing(void **state)
         {"gqa_map=modulo", false, true},      {"alltoall_layout=rank_head", false, true},
         {"chunk=dropped", true, true},
     };
-    const cp_setting alone = {.exchange = CP_EXCHANGE_LOCAL, .P = 1, .D = 1, .M = 1};
-    const cp_setting ranks = {.exchange = CP_EXCHANGE_ULYSSES, .P = 2, .D = 1, .M = 1};
+    const cp_setting alone = {.exchange.kind = CP_EXCHANGE_LOCAL, .P = 1, .D = 1, .M = 1};
+    const cp_setting ranks = {.exchange.kind = CP_EXCHANGE_ULYSSES, .P = 2, .D = 1, .M = 1};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cp_decisions decisions = {0};
         assert_ok(cp_decisions_set(&decisions, cases[i].text));
@@ -149,8 +149,12 @@ static void refuses_what_means_nothing(void **state)
     }
     cp_decisions decisions = {0};
     assert_ok(cp_decisions_set(&decisions, "gqa_map=modulo"));
+    const cp_setting ring = {.exchange = {CP_EXCHANGE_USP, 1, 2, false}, .P = 2, .D = 1, .M = 1};
+    const cp_setting mesh = {.exchange = {CP_EXCHANGE_USP, 2, 2, false}, .P = 4, .D = 1, .M = 1};
+    assert_status(cp_decisions_check(&decisions, &ring), CP_REFUSED, "(ulysses, usp)");
+    assert_ok(cp_decisions_check(&decisions, &mesh));
     assert_status(cp_decisions_check(&decisions, &alone), CP_REFUSED,
-                  "gqa_map=modulo needs the ulysses exchange on more than one rank");
+                  "gqa_map=modulo needs more than one rank to share the heads (ulysses, usp)");
 }
 
 static void refuses_what_means_nothing_under_a_layout(void **state)
@@ -174,11 +178,14 @@ static void refuses_what_means_nothing_under_a_layout(void **state)
         for (int kind = 0; kind < CP_LAYOUT_KINDS; kind++) {
             cp_decisions decisions = {0};
             assert_ok(cp_decisions_set(&decisions, cases[i].text));
-            cp_setting setting = {
-                .exchange = CP_EXCHANGE_ULYSSES, .layout.kind = (cp_layout_kind)kind, .P = 2, .D = 1, .M = 1};
+            cp_setting setting = {.exchange.kind = CP_EXCHANGE_ULYSSES,
+                                  .layout.kind = (cp_layout_kind)kind,
+                                  .P = 2,
+                                  .D = 1,
+                                  .M = 1};
             assert_int_equal(cp_decisions_check(&decisions, &setting) == CP_OK, cases[i].allowed[kind]);
             setting.P = 1;
-            setting.exchange = CP_EXCHANGE_LOCAL;
+            setting.exchange.kind = CP_EXCHANGE_LOCAL;
             assert_int_equal(cp_decisions_check(&decisions, &setting), CP_REFUSED);
         }
 }

@@ -1,10 +1,8 @@
-/* Ulysses against the local mixer on the whole, and over MPI against threads: the same bits. */
+/* Ulysses against the local mixer on the whole. */
 #include "tests/parallel/groups.h"
 #include "tests/parallel/world.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static const cp_exchange_rules right = {0};
 
@@ -215,42 +213,4 @@ int run_exchange_tests(void)
         cmocka_unit_test(refuses_what_cannot_run),
     };
     return cmocka_run_group_tests_name("ulysses", tests, NULL, NULL);
-}
-
-/* ---- over MPI ---------------------------------------------------------------------------------------------------- */
-
-static bool same_rows(const world *w, cp_tensor a, cp_tensor b, int rank)
-{
-    cp_arena arena = cp_arena_growing();
-    cp_tensor x = world_cut(w, a, rank, &arena), y = world_cut(w, b, rank, &arena);
-    bool same = memcmp(x.data, y.data, cp_tensor_bytes(x)) == 0;
-    cp_arena_close(&arena);
-    return same;
-}
-
-int compare_exchanges_over_mpi(void)
-{
-    int failed = 0, rank = cp_mpi_rank();
-    for (int i = 0; i < SHAPES; i++) {
-        if (shapes[i].P > cp_mpi_size())
-            continue;
-        world w;
-        world_open(&w, &shapes[i], CP_F64, false, (uint64_t)i);
-        world_run_threads(&w, &right);
-        world_tensors threads = w.sharded;
-        world other;
-        world_open(&other, &shapes[i], CP_F64, false, (uint64_t)i);
-        bool ran = cp_mpi_run(shapes[i].P, world_body, &other) == CP_OK;
-        bool mine = rank < shapes[i].P;
-        if (!ran || (mine && !(same_rows(&w, other.sharded.o, threads.o, rank) &&
-                               same_rows(&w, other.sharded.dq, threads.dq, rank) &&
-                               same_rows(&w, other.sharded.dk, threads.dk, rank) &&
-                               same_rows(&w, other.sharded.dv, threads.dv, rank)))) {
-            fprintf(stderr, "shape %d: rank %d has other bits over MPI than over threads\n", i, rank);
-            failed++;
-        }
-        world_close(&other);
-        world_close(&w);
-    }
-    return failed;
 }

@@ -208,12 +208,13 @@ void world_body(cp_comm *comm, void *context)
 {
     world *w = context;
     int rank = cp_comm_rank(comm);
-    cp_arena plans = cp_arena_growing(), arena;
-    cp_check(cp_arena_open(&arena, measure(w, rank)) == CP_OK, "%s", cp_error());
+    cp_arena *plans = &w->plans[rank], *arena = &w->step[rank];
+    *plans = cp_arena_growing();
+    cp_check(cp_arena_open(arena, measure(w, rank)) == CP_OK, "%s", cp_error());
     cp_mesh mesh;
-    const cp_mixer *mixer = open_exchange(w, &mesh, comm, cp_ops_of(w->kind.dtype), &plans);
-    world_tensors t = cut_all(w, rank, &arena);
-    there_and_back(mixer, &t, &w->attend, &arena);
+    const cp_mixer *mixer = open_exchange(w, &mesh, comm, cp_ops_of(w->kind.dtype), plans);
+    world_tensors t = cut_all(w, rank, arena);
+    there_and_back(mixer, &t, &w->attend, arena);
     world_put(w, w->sharded.o, t.o, rank);
     world_put(w, w->sharded.dq, t.dq, rank);
     world_put(w, w->sharded.dk, t.dk, rank);
@@ -221,8 +222,15 @@ void world_body(cp_comm *comm, void *context)
     if (cp_tensor_given(t.dsink))
         memcpy(cp_tensor_slice(w->shares, 0, rank, 1).data, t.dsink.data, cp_tensor_bytes(t.dsink));
     cp_mesh_close(&mesh);
-    cp_arena_close(&arena);
-    cp_arena_close(&plans);
+}
+
+void world_free_ranks(world *w)
+{
+    for (int rank = 0; rank < w->shape.P; rank++) {
+        cp_arena_close(&w->plans[rank]);
+        cp_arena_close(&w->step[rank]);
+        w->plans[rank] = w->step[rank] = (cp_arena){0};
+    }
 }
 
 static void sum_shares(world *w)
@@ -235,18 +243,20 @@ static void sum_shares(world *w)
     }
 }
 
-cp_status world_try_threads(world *w, const cp_exchange_rules *rules)
+cp_status world_try_threads(world *w, cp_rank_body *body, void *context)
 {
-    w->rules = *rules;
     take_results(w, &w->sharded);
-    CP_TRY(cp_threads_run(w->shape.P, world_body, w));
-    sum_shares(w);
-    return CP_OK;
+    cp_status status = cp_threads_run(w->shape.P, body, context);
+    world_free_ranks(w);
+    if (status == CP_OK)
+        sum_shares(w);
+    return status;
 }
 
 void world_run_threads(world *w, const cp_exchange_rules *rules)
 {
-    assert_ok(world_try_threads(w, rules));
+    w->rules = *rules;
+    assert_ok(world_try_threads(w, world_body, w));
 }
 
 static void run_unsharded(world *w)

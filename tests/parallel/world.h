@@ -41,6 +41,7 @@ typedef struct world {
     cp_exchange_spec exchange;        /* ulysses, until another is put here */
     cp_attention_form form;           /* of the sharded run; the other is dense */
     cp_exchange_rules rules;
+    cp_arena plans[WORLD_RANKS], step[WORLD_RANKS]; /* of a run's ranks, which may leave early */
 } world;
 
 /* Computes the unsharded results. */
@@ -62,8 +63,11 @@ void world_put(const world *w, cp_tensor whole, cp_tensor part, int rank);
 /* The rank body: attends and goes back through the exchange with exactly the memory that the measuring run asks for; its
  * rows of `sharded` and its share of dsink are written. context is the world. */
 void world_body(cp_comm *comm, void *context);
-/* Takes new results, and has every rank do this. */
-cp_status world_try_threads(world *w, const cp_exchange_rules *rules);
-void world_run_threads(world *w, const cp_exchange_rules *rules); /* asserts */
+/* Runs a body that leads to world_body on every rank, with results of its own. */
+cp_status world_try_threads(world *w, cp_rank_body *body, void *context);
+/* All at once: it must work. */
+void world_run_threads(world *w, const cp_exchange_rules *rules);
+/* Frees what the ranks of the last run held. */
+void world_free_ranks(world *w);
 
 #endif
