@@ -83,7 +83,8 @@ static void set_visibility(stage *s)
         if (n->hides_rows)
             scope[at] = i % 5;
     }
-    s->visibility = (cp_visibility){BATCH, n->T, real, document, scope, order, distance, chunk, n->window};
+    s->visibility =
+        (cp_visibility){BATCH, n->T, real, document, scope, order, distance, chunk, NULL, n->window};
     s->index = CP_VIEW(index, CP_I64, BATCH, n->T);
 }
 
