@@ -52,7 +52,7 @@ expect 0 'SAME' cpeq diff "$golden/llama/left7.h5" back_run.h5
 expect 0 'one row of 512 tokens' cpeq info hub/config.json
 expect 0 'one row of 64 tokens' cpeq info hub/config.json --length 64 --cp 2
 loss() { cpeq info "$1" | sed -n 's/ *loss *\(.\{14\}\).*/\1/p'; }
-for case in embeds7 items7 shifted7 packed7; do
+for case in embeds7 items7 shifted7 packed7 micro7; do
     expect 0 '' cpeq export "$golden/llama/$case.h5" -o hub -q
     expect 0 '' cpeq make hub/config.json --weights hub/model.safetensors --batch hub/batch.safetensors -o back.h5 -q
     check "the same loss as $case, $(loss back.h5)" [ "$(loss back.h5)" = "$(loss "$golden/llama/$case.h5")" ]

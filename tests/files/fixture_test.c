@@ -130,7 +130,8 @@ static void golden_fixtures_survive_rewriting(void **state)
 {
     (void)state;
     static const char *const names[] = {"llama/packed7.h5",      "llama/items7.h5", "llama/shifted7.h5",
-                                        "llama_tied/embeds7.h5", "gemma2/full7.h5", "llama/left7.h5"};
+                                        "llama_tied/embeds7.h5", "gemma2/full7.h5", "llama/left7.h5",
+                                        "llama/micro7.h5"};
     char *directory = test_new_directory();
     char first[CP_PATH_BYTES], second[CP_PATH_BYTES];
     snprintf(first, sizeof first, "%s/a.h5", directory);
