@@ -6,7 +6,7 @@ fixture=$golden/llama/packed7.h5
 # An option or value that does not exist yet appears in no help text.
 for command in info make export run verify diff faults; do
     expect 0 Usage cpeq help $command
-    for word in zigzag striped ring allgather usp bfloat16 varlen calibrate gate explain; do
+    for word in bfloat16 varlen calibrate gate explain; do
         not_printed "$word"
     done
 done
@@ -25,7 +25,7 @@ run() { cpeq run "$fixture" -o x.h5 "$@"; }
 for value in 0 -1 2x '' 1025; do refuse '--cp:' run --cp "$value"; done
 refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" run --exchange gossip
 refuse "--exchange: no 'all'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" run --exchange all
-refuse "--layout: no 'zigzag'; there are contiguous" run --layout zigzag
+refuse "--layout: no 'snake'; there are contiguous, zigzag" run --layout snake
 refuse "--dtype: no 'bfloat16'; there are float64, float32" run --dtype bfloat16
 refuse "--attention: no 'sparse'; there are dense, block" run --attention sparse
 refuse "--transport: no 'nccl'; there are threads, mpi" run --transport nccl
@@ -50,7 +50,7 @@ refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, usp,
 refuse "--exchange: no 'usp:2'; there are" verify --exchange usp:2
 refuse '--exchange: at most 16 exchanges of 47 characters' verify --exchange "$(printf '%050d' 0)"
 refuse "--exchange: 'local' twice in the list" verify --exchange local,local
-refuse "--layout: no 'x'; there are contiguous, all" verify --layout x
+refuse "--layout: no 'x'; there are contiguous, zigzag" verify --layout x
 refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,
 refuse "--attention: no 'sparse'; there are dense, block, all" verify --attention sparse
 refuse '--transport: mpi needs a launcher' verify --transport mpi
