@@ -246,8 +246,11 @@ static int attention(builder *b, int in)
     v = cp_program_view(b->program, v, decoder->K, decoder->D);
     int mask = cp_program_mask(b->program, layer->mask);
     b->program->layer_mask[b->layer] = mask;
-    int o =
-        cp_program_attention(b->program, q, k, v, -1, (int)b->layer, mask, decoder->scale, decoder->softcap);
+    int sink = decoder->sinks ? cp_program_parameter(b->program, CP_PARAMETER_SINK, decoder->H, 0,
+                                                     "model.layers.%" PRId64 ".self_attn.sinks", b->layer)
+                              : -1;
+    int o = cp_program_attention(b->program, q, k, v, sink, (int)b->layer, mask, decoder->scale,
+                                 decoder->softcap);
     o = cp_program_view(b->program, o, 0, decoder->H * decoder->D);
     return linear(b, o, "self_attn", "o_proj", decoder->C, decoder->H * decoder->D, decoder->o_bias);
 }
@@ -261,6 +264,32 @@ static int mlp(builder *b, int in)
     return linear(b, x, decoder->mlp, "down_proj", decoder->C, decoder->F, decoder->mlp_bias);
 }
 
+/* A stack of one matrix an expert, and of their biases where they have any. */
+static void stack(int parameters[2], builder *b, const char *name, int64_t out, int64_t in)
+{
+    const cp_decoder_experts *experts = &b->decoder->experts;
+    bool transposed = experts->form.transposed;
+    parameters[0] =
+        cp_program_stack(b->program, experts->count, transposed ? in : out, transposed ? out : in, in,
+                         "model.layers.%" PRId64 ".%s.experts.%s", b->layer, b->decoder->mlp, name);
+    parameters[1] = experts->biased ? cp_program_parameter(b->program, CP_PARAMETER_BIAS, experts->count, out,
+                                                           "model.layers.%" PRId64 ".%s.experts.%s_bias",
+                                                           b->layer, b->decoder->mlp, name)
+                                    : -1;
+}
+
+static int experts(builder *b, int in)
+{
+    const cp_decoder *decoder = b->decoder;
+    const cp_decoder_experts *experts = &decoder->experts;
+    int logits = linear(b, in, decoder->mlp, experts->router, experts->count, decoder->C, experts->biased);
+    int weights = cp_program_router(b->program, logits, experts->chosen);
+    int parameters[4];
+    stack(&parameters[0], b, "gate_up_proj", 2 * decoder->F, decoder->C);
+    stack(&parameters[2], b, "down_proj", decoder->C, decoder->F);
+    return cp_program_experts(b->program, in, weights, parameters, experts->form);
+}
+
 /* x + f(norm(x)), or x + norm(f(norm(x))). transformers calls the second norm of a plain block
  * post_attention_layernorm, and so the one after attention in a sandwich. */
 static int layer(builder *b, int hidden_states)
@@ -270,7 +299,8 @@ static int layer(builder *b, int hidden_states)
     if (sandwich)
         x = norm(b, x, "post_attention_layernorm");
     hidden_states = cp_program_add(b->program, hidden_states, x);
-    x = mlp(b, norm(b, hidden_states, sandwich ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
+    x = norm(b, hidden_states, sandwich ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+    x = b->decoder->experts.count ? experts(b, x) : mlp(b, x);
     if (sandwich)
         x = norm(b, x, "post_feedforward_layernorm");
     return cp_program_add(b->program, hidden_states, x);
@@ -285,6 +315,8 @@ static void sizes(cp_program *program, const cp_decoder *decoder)
     program->H = decoder->H;
     program->K = decoder->K;
     program->D = decoder->D;
+    program->E = decoder->experts.count;
+    program->balance = decoder->experts.balance;
     program->padding_id = decoder->padding_id;
     program->layer_mask = calloc((size_t)decoder->L, sizeof *program->layer_mask);
     program->key_head = calloc((size_t)decoder->H, sizeof *program->key_head);
@@ -300,7 +332,8 @@ static void tables(builder *b)
     cp_check(frequency, "no memory for a rope of %" PRId64, decoder->D);
     for (int r = 0; r < decoder->rope_count; r++) {
         cp_rope_frequencies(frequency, decoder->D / 2, &decoder->ropes[r]);
-        b->rope[r] = cp_program_rope(b->program, frequency, decoder->D / 2, 1, decoder->rope_layout);
+        b->rope[r] = cp_program_rope(b->program, frequency, decoder->D / 2,
+                                     cp_rope_attention_scaling(&decoder->ropes[r]), decoder->rope_layout);
     }
     free(frequency);
     if (decoder->temperature_floor > 0)

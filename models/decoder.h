@@ -19,6 +19,16 @@ typedef struct cp_decoder_layer {
     bool tempered; /* q scaled by the token's index */
 } cp_decoder_layer;
 
+/* What a layer has in place of the MLP. */
+typedef struct cp_decoder_experts {
+    int64_t count;      /* 0: an MLP */
+    int64_t chosen;     /* by each token */
+    const char *router; /* its name */
+    bool biased;        /* the router and the experts */
+    cp_experts_form form;
+    cp_balance balance;
+} cp_decoder_experts;
+
 enum { CP_DECODER_ROPES = 2, CP_DECODER_LAYERS = 512 };
 
 typedef struct cp_decoder {
@@ -31,10 +41,12 @@ typedef struct cp_decoder {
     cp_norm_weight norm; /* how every norm's weight multiplies */
     bool sandwich;       /* norms after attention and MLP too */
     bool qkv_bias, o_bias, mlp_bias;
+    bool sinks;
     cp_qk_norm qk_norm;
     double scale, softcap, final_softcap; /* softcaps: 0 for none */
     cp_activation activation;
     const char *mlp; /* "mlp", "feed_forward" */
+    cp_decoder_experts experts;
     cp_rope_settings ropes[CP_DECODER_ROPES];
     int rope_count;
     cp_rope_layout rope_layout;

@@ -29,6 +29,16 @@ static const struct {
      "\"attention_bias\": false, \"tie_word_embeddings\": true, \"rope_parameters\": "
      "{\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 4.0, \"rope_theta\": 1000000.0}, "
      "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}}}"},
+    {"gpt_oss", cp_family_gpt_oss,
+     "{\"model_type\": \"gpt_oss\", " SMALL
+     "\"intermediate_size\": 6, \"num_hidden_layers\": 2, \"hidden_act\": \"silu\", "
+     "\"layer_types\": [\"sliding_attention\", \"full_attention\"], \"sliding_window\": 3, "
+     "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"swiglu_alpha\": 1.702, \"swiglu_limit\": 7.0, "
+     "\"output_router_logits\": true, \"router_aux_loss_coef\": 0.05, \"attention_bias\": true, "
+     "\"tie_word_embeddings\": false, \"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": "
+     "150000.0, "
+     "\"factor\": 32.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"truncate\": false, "
+     "\"original_max_position_embeddings\": 4096}}"},
     {"llama", cp_family_llama,
      "{\"model_type\": \"llama\", " SMALL
      "\"intermediate_size\": 32, \"num_hidden_layers\": 2, \"hidden_act\": \"silu\", "
@@ -47,6 +57,12 @@ static const struct {
      "\"intermediate_size\": 32, \"num_hidden_layers\": 2, \"hidden_act\": \"silu\", \"sliding_window\": 3, "
      "\"tie_word_embeddings\": false, "
      "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}}"},
+    {"mixtral", cp_family_mixtral,
+     "{\"model_type\": \"mixtral\", " SMALL "\"intermediate_size\": 6, \"num_hidden_layers\": 2, "
+                                            "\"hidden_act\": \"silu\", \"sliding_window\": null, "
+     "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"output_router_logits\": true, "
+     "\"router_aux_loss_coef\": 0.05, \"router_jitter_noise\": 0.0, \"tie_word_embeddings\": false, "
+     "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1000000.0}}"},
     {"qwen2", cp_family_qwen2,
      "{\"model_type\": \"qwen2\", " SMALL
      "\"intermediate_size\": 32, \"num_hidden_layers\": 2, \"hidden_act\": \"silu\", "

@@ -6,7 +6,10 @@
 static const struct {
     const char *name;
     int type;
-} types[] = {{"default", CP_ROPE_DEFAULT}, {"linear", CP_ROPE_LINEAR}, {"llama3", CP_ROPE_LLAMA3}};
+} types[] = {{"default", CP_ROPE_DEFAULT},
+             {"linear", CP_ROPE_LINEAR},
+             {"llama3", CP_ROPE_LLAMA3},
+             {"yarn", CP_ROPE_YARN}};
 
 /* A member that is absent or null counts as absent. */
 static bool has(const cp_config *config, const char *name)
@@ -45,8 +48,45 @@ static cp_status read_type(cp_rope_settings *settings, const cp_config *rope, co
             return CP_OK;
         }
     return cp_fail(CP_REFUSED,
-                   "%s: %s: rope type '%s' is not known to the reference (default, linear, llama3 are)",
+                   "%s: %s: rope type '%s' is not known to the reference (default, linear, llama3, yarn are)",
                    rope->where, object, type);
+}
+
+static double yarn_scale(double factor, double magnitude)
+{
+    return factor <= 1 ? 1 : 1 + 0.1 * magnitude * log(factor);
+}
+
+/* A number where it is given and not 0: transformers writes these as `… or default`. */
+static cp_status read_or(double *out, const cp_config *rope, const char *object, const char *name,
+                         double absent)
+{
+    CP_TRY(cp_config_real_or_null(out, rope, name, 0, 0));
+    if (!(*out >= 0 && isfinite(*out)))
+        return cp_fail(CP_BAD_INPUT, "%s: %s: %s is %g, expected a positive number", rope->where, object,
+                       name, *out);
+    *out = *out == 0 ? absent : *out;
+    return CP_OK;
+}
+
+static cp_status read_yarn(cp_rope_settings *settings, const cp_config *rope, const char *object)
+{
+    double mscale, mscale_all_dim;
+    CP_TRY(read_or(&settings->fast, rope, object, "beta_fast", 32));
+    CP_TRY(read_or(&settings->slow, rope, object, "beta_slow", 1));
+    CP_TRY(read_or(&mscale, rope, object, "mscale", 0));
+    CP_TRY(read_or(&mscale_all_dim, rope, object, "mscale_all_dim", 0));
+    CP_TRY(cp_config_bool(&settings->truncate, rope, "truncate", true));
+    settings->attention_scaling =
+        mscale != 0 && mscale_all_dim != 0
+            ? yarn_scale(settings->factor, mscale) / yarn_scale(settings->factor, mscale_all_dim)
+            : yarn_scale(settings->factor, 1);
+    if (has(rope, "attention_factor"))
+        CP_TRY(read_positive(&settings->attention_scaling, rope, object, "attention_factor"));
+    if (!(settings->theta > 1))
+        return cp_fail(CP_BAD_INPUT, "%s: rope_theta is %g, expected more than 1 for yarn", rope->where,
+                       settings->theta);
+    return CP_OK;
 }
 
 /* What a type needs besides theta. `config` has the length that llama3 falls back to. */
@@ -65,11 +105,13 @@ static cp_status read_scaling(cp_rope_settings *settings, const cp_config *rope,
     CP_TRY(read_positive(&settings->factor, rope, object, "factor"));
     if (settings->type == CP_ROPE_LINEAR)
         return CP_OK;
-    CP_TRY(read_positive(&settings->low, rope, object, "low_freq_factor"));
-    CP_TRY(read_positive(&settings->high, rope, object, "high_freq_factor"));
     bool own = has(rope, "original_max_position_embeddings");
     const char *length = own ? "original_max_position_embeddings" : "max_position_embeddings";
     CP_TRY(read_positive(&settings->original_length, own ? rope : config, own ? object : "config", length));
+    if (settings->type == CP_ROPE_YARN)
+        return read_yarn(settings, rope, object);
+    CP_TRY(read_positive(&settings->low, rope, object, "low_freq_factor"));
+    CP_TRY(read_positive(&settings->high, rope, object, "high_freq_factor"));
     if (!(settings->low < settings->high))
         return cp_fail(CP_BAD_INPUT, "%s: %s: low_freq_factor %g is not below high_freq_factor %g",
                        rope->where, object, settings->low, settings->high);
@@ -136,6 +178,31 @@ static double llama3(double frequency, const cp_rope_settings *settings)
     return (1 - smooth) * frequency / settings->factor + smooth * frequency;
 }
 
+/* The channel that turns `turns` times within the original length. */
+static double yarn_channel(double turns, double width, const cp_rope_settings *settings)
+{
+    const double pi = 3.14159265358979323846;
+    return width * log(settings->original_length / (turns * 2 * pi)) / (2 * log(settings->theta));
+}
+
+static double yarn(double frequency, int64_t j, int64_t pairs, const cp_rope_settings *settings)
+{
+    double width = 2 * (double)pairs;
+    double low = yarn_channel(settings->fast, width, settings);
+    double high = yarn_channel(settings->slow, width, settings);
+    low = fmax(settings->truncate ? floor(low) : low, 0);
+    high = fmin(settings->truncate ? ceil(high) : high, width - 1);
+    if (low == high)
+        high += 0.001;
+    double ramp = fmin(fmax(((double)j - low) / (high - low), 0), 1);
+    return (1 - ramp) * frequency + ramp * frequency / settings->factor;
+}
+
+double cp_rope_attention_scaling(const cp_rope_settings *settings)
+{
+    return settings->type == CP_ROPE_YARN ? settings->attention_scaling : 1;
+}
+
 void cp_rope_frequencies(double *frequency, int64_t pairs, const cp_rope_settings *settings)
 {
     for (int64_t j = 0; j < pairs; j++) {
@@ -144,5 +211,7 @@ void cp_rope_frequencies(double *frequency, int64_t pairs, const cp_rope_setting
             frequency[j] /= settings->factor;
         if (settings->type == CP_ROPE_LLAMA3)
             frequency[j] = llama3(frequency[j], settings);
+        if (settings->type == CP_ROPE_YARN)
+            frequency[j] = yarn(frequency[j], j, pairs, settings);
     }
 }

@@ -6,10 +6,14 @@
 
 /* What one rope is made from. */
 typedef struct cp_rope_settings {
-    enum { CP_ROPE_DEFAULT, CP_ROPE_LINEAR, CP_ROPE_LLAMA3 } type;
+    enum { CP_ROPE_DEFAULT, CP_ROPE_LINEAR, CP_ROPE_LLAMA3, CP_ROPE_YARN } type;
     double theta;
-    double factor;                     /* linear, llama3 */
-    double low, high, original_length; /* llama3 */
+    double factor;            /* all but default */
+    double original_length;   /* llama3, yarn */
+    double low, high;         /* llama3 */
+    double fast, slow;        /* yarn */
+    bool truncate;            /* yarn */
+    double attention_scaling; /* yarn */
 } cp_rope_settings;
 
 /* `rope_parameters` (transformers 5), or `rope_theta`, `rope_scaling` (older), which replaces it where both are there.
@@ -23,7 +27,12 @@ cp_status cp_rope_read_nested(cp_rope_settings *settings, const cp_config *confi
 
 /* frequency[j], j < pairs:  θ^(−j/pairs); linear: divided by factor; llama3: w = 2π/frequency, unchanged where
  * w < original/high, divided by factor where w > original/low, else (1−u)·f/factor + u·f with
- * u = (original/w − low)/(high − low). Source: transformers' modeling_rope_utils. */
+ * u = (original/w − low)/(high − low); yarn: with d = 2·pairs, channel(n) = d ln(original/(2πn)) / (2 ln θ),
+ * lo = channel(fast), hi = channel(slow), where `truncate` floored and ceiled, inside [0, d−1]:
+ * (1−r)·f + r·f/factor with r = (j − lo)/(hi − lo), inside [0,1]. Source: transformers' modeling_rope_utils. */
 void cp_rope_frequencies(double *frequency, int64_t pairs, const cp_rope_settings *settings);
+
+/* On cosines and sines: yarn's attention_factor, else 1. */
+double cp_rope_attention_scaling(const cp_rope_settings *settings);
 
 #endif

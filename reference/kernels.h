@@ -10,6 +10,8 @@
     extern const cp_rmsnorm_ops cp_rmsnorm_##width;                                                          \
     extern const cp_rope_ops cp_rope_##width;                                                                \
     extern const cp_pointwise_ops cp_pointwise_##width;                                                      \
+    extern const cp_router_ops cp_router_##width;                                                            \
+    extern const cp_experts_ops cp_experts_##width;                                                          \
     extern const cp_attention_ops cp_attention_dense_##width;                                                \
     extern const cp_attention_ops cp_attention_block_##width;                                                \
     extern const cp_partial_ops cp_partial_##width;                                                          \

@@ -94,6 +94,8 @@ static void take_lists(cp_network *network, cp_arena *tables)
     network->saved = list(tables, program->step_count, sizeof(cp_saved));
     network->cosine = list(tables, program->rope_count, sizeof(cp_tensor));
     network->sine = list(tables, program->rope_count, sizeof(cp_tensor));
+    network->balance_slope = list(tables, (int)program->E, sizeof(double));
+    network->balance_sums = list(tables, 2 * (int)program->E + 1, sizeof(double));
     network->temperature = list(tables, program->temperature_count, sizeof(cp_tensor));
 }
 
@@ -164,6 +166,29 @@ static bool runs_again(const cp_network *network, int segment)
     return network->options.recompute && segment < network->program->segment_count - 1;
 }
 
+/* Fractions and probabilities of all shards' tokens, and from them the loss and its slope: the fractions are constants
+ * to the backward. */
+static void balance(cp_network *network)
+{
+    const cp_program *program = network->program;
+    int64_t E = program->E;
+    double *sums = network->balance_sums, *choices = sums, *probabilities = sums + E, *count = sums + 2 * E;
+    memset(sums, 0, (size_t)(2 * E + 1) * sizeof *sums);
+    for (int s = 0; s < program->step_count; s++) {
+        const cp_step *step = &program->steps[s];
+        if (step->kind == CP_STEP_ROUTER)
+            *count += (double)network->ops->router->balance(
+                choices, probabilities, network->values[step->in[0]], network->inputs.real, step->chosen);
+    }
+    network->mixer->sum(network->mixer, sums, (int)(2 * E + 1));
+    network->balance = 0;
+    for (int64_t e = 0; e < E; e++) {
+        double per_probability = (double)E * choices[e] / (*count * *count);
+        network->balance += per_probability * probabilities[e];
+        network->balance_slope[e] = program->balance.coefficient * per_probability;
+    }
+}
+
 void cp_network_forward(cp_network *network)
 {
     for (int segment = 0; segment < network->program->segment_count; segment++) {
@@ -172,6 +197,8 @@ void cp_network_forward(cp_network *network)
         if (runs_again(network, segment))
             cp_arena_release(network->arena, mark);
     }
+    if (network->program->balance.given)
+        balance(network);
 }
 
 void cp_network_backward(cp_network *network, double factor)

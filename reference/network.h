@@ -10,11 +10,12 @@
 
 /* This shard's part of the batch; all borrowed. */
 typedef struct cp_network_inputs {
-    cp_tensor ids;                   /* int64 [B,S], or CP_NONE with … */
-    cp_tensor embeds;                /* … [B,S,C] in the network's width */
-    cp_tensor position;              /* int64 [B,S] */
-    cp_tensor index;                 /* int64 [B,S]: in the batch's own row, for temperatures */
-    cp_tensor target;                /* int64 [B,S] */
+    cp_tensor ids;      /* int64 [B,S], or CP_NONE with … */
+    cp_tensor embeds;   /* … [B,S,C] in the network's width */
+    cp_tensor position; /* int64 [B,S] */
+    cp_tensor index;    /* int64 [B,S]: in the batch's own row, for temperatures */
+    cp_tensor target;   /* int64 [B,S] */
+    cp_tensor real;     /* int64 [B,S]: 0 for padding of any kind */
     const cp_visibility *visibility; /* [program->mask_count]; NULL when measuring */
 } cp_network_inputs;
 
@@ -39,7 +40,10 @@ typedef struct cp_network {
     cp_tensor *cosine, *sine;      /* [ropes] */
     cp_tensor *temperature;        /* [temperatures] float64 [B,S] */
     cp_tensor token_loss, log_sum; /* [B,S] */
-    double factor;                 /* what the loss is multiplied by in the backward */
+    double balance;                /* how unevenly experts are used, without its coefficient; 0: not asked */
+    double *balance_sums;          /* [2E+1]: choices, probabilities, tokens */
+    double *balance_slope; /* [E]: the gradient of its share of the loss by each expert's probabilities */
+    double factor;         /* what the loss is multiplied by in the backward */
     cp_arena *arena;
 } cp_network;
 
@@ -49,10 +53,10 @@ void cp_network_open(cp_network *network, const cp_program *program, const cp_mi
                      const cp_network_options *options, const cp_network_inputs *inputs,
                      const cp_tensor *weights, cp_arena *tables, cp_arena *arena);
 
-/* Fills values and token_loss. Collective through the mixer. */
+/* Fills values, token_loss and balance, which is that of all shards. Collective through the mixer. */
 void cp_network_forward(cp_network *network);
 
-/* Σ token_loss · factor is differentiated: adds into weight_gradients and fills the gradients of crossing registers.
+/* Σ token_loss · factor, plus balance · its coefficient, is differentiated: adds into weight_gradients and fills the gradients of crossing registers.
  * After cp_network_forward; may be called once. Collective through the mixer. */
 void cp_network_backward(cp_network *network, double factor);
 

@@ -14,7 +14,7 @@
  *     accumulated in float; statistics (inverse_rms, lse, delta, token_loss) are never rounded.
  *
  * Letters: B batch, S local tokens, C hidden, O and I output and input width of a projection, H query heads,
- * K key/value heads, D head size, V vocabulary. */
+ * K key/value heads, D head size, V vocabulary, E experts, F an expert's width. */
 #ifndef CPEQ_REFERENCE_OPS_H
 #define CPEQ_REFERENCE_OPS_H
 
@@ -111,6 +111,54 @@ typedef struct cp_pointwise_ops {
     void (*convert)(cp_tensor y, cp_tensor x);
 } cp_pointwise_ops;
 
+/* ---- router.c ---------------------------------------------------------------------------------------------------
+ * Of the scores [B,S,E] of a token the `chosen` largest are taken; of equal ones that of the lower index. Those get
+ *   weight_e = exp(logits_e) / Σ_taken exp(logits)       (rounded)        the others 0
+ * dlogits_e += weight_e (dweights_e − Σ weight dweights)                  nothing is differentiated through the choice
+ * The same function is a softmax over all, of which the largest are taken and divided by their sum (transformers'
+ * Mixtral); as written it is that of GptOss.
+ *
+ * balance: of tokens with real[b,s] ≠ 0 (int64 [B,S]), in order and in double:
+ *   choices[e] += how many took e    probabilities[e] += Σ softmax(logits)_e    returns how many tokens there were
+ * balance_backward: dlogits_e += p_e (slope_e − Σ p slope) there, p the softmax: slope [E] is the gradient by each
+ * probability. */
+typedef struct cp_router_ops {
+    void (*forward)(cp_tensor weights, cp_tensor logits, int64_t chosen, cp_precision precision);
+    void (*backward)(cp_tensor dlogits, cp_tensor dweights, cp_tensor weights, cp_precision precision);
+    int64_t (*balance)(double *choices, double *probabilities, cp_tensor logits, cp_tensor real,
+                       int64_t chosen);
+    void (*balance_backward)(cp_tensor dlogits, cp_tensor logits, cp_tensor real, const double *slope);
+} cp_router_ops;
+
+/* ---- experts.c --------------------------------------------------------------------------------------------------
+ * y = Σ_e weights_e · expert_e(x)       over the experts whose weight is not 0, in order      y, x [B,S,C] (y rounded)
+ *   expert(x): (g, u) = up · x + up_bias    g' = min(g, limit)  u' = min(max(u, −limit), limit)      (g, u rounded)
+ *              a = (u' + shift) · g' · σ(alpha g')          down · a + down_bias               (a, the result rounded)
+ * alpha 1, shift 0, limit ∞ is the usual gated silu. Parameters are stacks:
+ *   up [E,2F,C], down [E,C,F], or `transposed` [E,C,2F], [E,F,C];  up_bias [E,2F], down_bias [E,C], or CP_NONE
+ *   of the 2F rows the first F are g, or, `interleaved`, the even ones
+ * dweights_e += dout · expert_e(x)     d = weights_e dout     ddown += d aᵀ   ddown_bias += d   da = downᵀ d
+ *   dg = [g ≤ limit] da (u' + shift) (s + alpha g' s (1 − s)), s = σ(alpha g')   du = [−limit ≤ u ≤ limit] da g' s
+ *   dup += (dg, du) xᵀ   dup_bias += (dg, du)   dx += upᵀ (dg, du)              each of `gradients` or CP_NONE
+ * An expert that a token did not choose gets nothing from it, dweights included. The backward computes the experts'
+ * insides again. Source: transformers' GptOssExperts, MixtralExperts. */
+typedef struct cp_experts {
+    cp_tensor up, up_bias, down, down_bias;
+} cp_experts;
+
+typedef struct cp_experts_form {
+    bool transposed, interleaved;
+    double alpha, shift, limit;
+} cp_experts_form;
+
+typedef struct cp_experts_ops {
+    void (*forward)(cp_tensor y, cp_tensor x, cp_tensor weights, const cp_experts *experts,
+                    cp_experts_form form, cp_arena *scratch, cp_precision precision);
+    void (*backward)(cp_tensor dx, cp_tensor dweights, const cp_experts *gradients, cp_tensor dout,
+                     cp_tensor x, cp_tensor weights, const cp_experts *experts, cp_experts_form form,
+                     cp_arena *scratch, cp_precision precision);
+} cp_experts_ops;
+
 /* ---- attention_dense.c, attention_block.c ----------------------------------------------------------------------
  * Any set of queries against any set of keys, each token known by its global index in its row:
  *
@@ -203,6 +251,8 @@ typedef struct cp_ops {
     const cp_rmsnorm_ops *rmsnorm;
     const cp_rope_ops *rope;
     const cp_pointwise_ops *pointwise;
+    const cp_router_ops *router;
+    const cp_experts_ops *experts;
     const cp_attention_ops *attention[CP_ATTENTION_FORMS];
     const cp_partial_ops *partial;
     const cp_loss_ops *loss;

@@ -5,7 +5,8 @@
 #define CP_TABLE(width)                                                                                      \
     {                                                                                                        \
         .embedding = &cp_embedding_##width, .linear = &cp_linear_##width, .rmsnorm = &cp_rmsnorm_##width,    \
-        .rope = &cp_rope_##width, .pointwise = &cp_pointwise_##width,                                        \
+        .rope = &cp_rope_##width, .pointwise = &cp_pointwise_##width, .router = &cp_router_##width,          \
+        .experts = &cp_experts_##width,                                                                      \
         .attention = {[CP_ATTENTION_DENSE] = &cp_attention_dense_##width,                                    \
                       [CP_ATTENTION_BLOCK] = &cp_attention_block_##width},                                   \
         .partial = &cp_partial_##width, .loss = &cp_loss_##width                                             \

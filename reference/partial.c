@@ -159,14 +159,7 @@ static void sink_backward(cp_tensor dsink, cp_tensor lse, cp_tensor row_delta, c
 
 CP_CLONES static real dot(const real *a, const real *b, int64_t n)
 {
-    real lane[LANES] = {0};
-    int64_t j = 0;
-    for (; j + LANES <= n; j += LANES)
-        for (int i = 0; i < LANES; i++)
-            lane[i] += a[j + i] * b[j + i];
-    for (int i = 0; j + i < n; i++)
-        lane[i] += a[j + i] * b[j + i];
-    return sum_of_lanes(lane);
+    return dot_in_lanes(a, b, n);
 }
 
 static void delta(cp_tensor out, cp_tensor dout, cp_tensor o)

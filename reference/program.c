@@ -62,6 +62,23 @@ int cp_program_parameter(cp_program *program, cp_parameter_class class, int64_t 
     parameter->dims = columns ? 2 : 1;
     parameter->extent[0] = rows;
     parameter->extent[1] = columns;
+    parameter->fan_in = columns;
+    return program->parameter_count - 1;
+}
+
+int cp_program_stack(cp_program *program, int64_t count, int64_t rows, int64_t columns, int64_t fan_in,
+                     const char *format, ...)
+{
+    cp_parameter *parameter = APPEND(program, parameters, parameter_count);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(parameter->name, sizeof parameter->name, format, arguments);
+    va_end(arguments);
+    parameter->dims = 3;
+    parameter->extent[0] = count;
+    parameter->extent[1] = rows;
+    parameter->extent[2] = columns;
+    parameter->fan_in = fan_in;
     return program->parameter_count - 1;
 }
 
@@ -110,6 +127,8 @@ static cp_step *new_step(cp_program *program, cp_step_kind kind, int out, int in
                       .in = {in, -1, -1},
                       .weight = -1,
                       .bias = -1,
+                      .down = -1,
+                      .down_bias = -1,
                       .table = -1,
                       .mask = -1,
                       .layer = -1};
@@ -183,6 +202,36 @@ int cp_program_attention(cp_program *program, int q, int k, int v, int sink, int
     return out;
 }
 
+static int owner_of(const cp_program *program, int reg)
+{
+    while (program->registers[reg].parent >= 0)
+        reg = program->registers[reg].parent;
+    return reg;
+}
+
+/* The scores outlive their segment: how evenly experts are used is known after the last one. */
+int cp_program_router(cp_program *program, int logits, int64_t chosen)
+{
+    int out = new_like(program, logits);
+    new_step(program, CP_STEP_ROUTER, out, logits)->chosen = chosen;
+    program->registers[owner_of(program, logits)].crosses = true;
+    return out;
+}
+
+int cp_program_experts(cp_program *program, int in, int weights, const int parameters[4],
+                       cp_experts_form form)
+{
+    int out = new_like(program, in);
+    cp_step *step = new_step(program, CP_STEP_EXPERTS, out, in);
+    step->in[1] = weights;
+    step->weight = parameters[0];
+    step->bias = parameters[1];
+    step->down = parameters[2];
+    step->down_bias = parameters[3];
+    step->experts = form;
+    return out;
+}
+
 int cp_program_gate(cp_program *program, int gate, int up, cp_activation activation)
 {
     int out = new_like(program, gate);
@@ -229,13 +278,6 @@ void cp_program_trace(cp_program *program, int in, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(program->registers[in].name, sizeof program->registers[in].name, format, arguments);
     va_end(arguments);
-}
-
-static int owner_of(const cp_program *program, int reg)
-{
-    while (program->registers[reg].parent >= 0)
-        reg = program->registers[reg].parent;
-    return reg;
 }
 
 void cp_program_finish(cp_program *program)

@@ -17,6 +17,7 @@ typedef enum cp_parameter_class {
     CP_PARAMETER_HEAD, /* the output projection, where it is a parameter of its own */
     CP_PARAMETER_BIAS,
     CP_PARAMETER_TIED, /* embedding and output projection in one */
+    CP_PARAMETER_SINK,
     CP_PARAMETER_CLASSES
 } cp_parameter_class;
 
@@ -26,7 +27,8 @@ typedef struct cp_parameter {
     cp_parameter_class class;
     cp_norm_weight norm; /* of a norm's weight: how it multiplies */
     int dims;
-    int64_t extent[2]; /* the framework's storage */
+    int64_t extent[3]; /* the framework's storage */
+    int64_t fan_in;    /* how many products each output sums up; 0: no matrix */
 } cp_parameter;
 
 /* A register holds [B,S,width] or [B,S,heads,width]; a view is another shape of its parent's memory. */
@@ -46,6 +48,8 @@ typedef enum cp_step_kind {
     CP_STEP_ROPE,        /* by the rope table `table` */
     CP_STEP_TEMPERATURE, /* out = factor(index) · in, by the temperature table `table` */
     CP_STEP_ATTENTION,   /* out = attend(in0 = q, in1 = k, in2 = v) */
+    CP_STEP_ROUTER,      /* out = the weights of the experts, from their scores in0 */
+    CP_STEP_EXPERTS,     /* out = Σ in1[e] · expert e (in0) */
     CP_STEP_GATE,        /* out = act(in0) · in1 */
     CP_STEP_ADD,         /* out = in0 + in1 */
     CP_STEP_HEAD,        /* out = softcap(in · weightᵀ): the logits; the last step */
@@ -58,12 +62,15 @@ typedef struct cp_step {
     int out;
     int in[CP_STEP_INPUTS]; /* registers; -1: none */
     int weight, bias;       /* parameters; -1: none. Of attention the weight is the sink */
-    int table;              /* rope, temperature: which */
-    int mask;               /* attention: which of the program's masks */
-    int layer;              /* attention: the layer's number */
-    double scale;           /* embed, attention */
-    double softcap;         /* attention, head; 0: none */
-    double epsilon;         /* norm */
+    int down, down_bias;    /* experts: parameters; weight and bias are those of gate and up */
+    int64_t chosen;         /* router: how many experts a token takes */
+    cp_experts_form experts;
+    int table;      /* rope, temperature: which */
+    int mask;       /* attention: which of the program's masks */
+    int layer;      /* attention: the layer's number */
+    double scale;   /* embed, attention */
+    double softcap; /* attention, head; 0: none */
+    double epsilon; /* norm */
     cp_norm_weight norm;
     cp_activation activation;
 } cp_step;
@@ -81,10 +88,20 @@ typedef struct cp_temperature {
     double scale, floor;
 } cp_temperature;
 
+/* The loss that keeps experts evenly used, added to that of the tokens (transformers' load_balancing_loss_func): over
+ * the real tokens n of all router steps, N of them in all, with p the softmax of a token's scores
+ *   E Σ_e (how many took e / N) (Σ_n p_ne / N)        times `coefficient` */
+typedef struct cp_balance {
+    bool given;
+    double coefficient;
+} cp_balance;
+
 typedef struct cp_program {
     char family[CP_NAME_BYTES];
     int64_t C, F, V, L, H, K,
-        D; /* hidden, feed-forward, vocabulary, layers, heads, key/value heads, head size */
+        D;     /* hidden, feed-forward, vocabulary, layers, heads, key/value heads, head size */
+    int64_t E; /* experts a layer; 0: none */
+    cp_balance balance;
     int64_t
         padding_id; /* the embedding row without look-up gradient, and what padding is filled with; -1: none */
     int parameter_count, register_count, step_count, segment_count, rope_count, temperature_count, mask_count;
@@ -112,6 +129,10 @@ void cp_program_segment(cp_program *program);
 int cp_program_parameter(cp_program *program, cp_parameter_class class, int64_t rows, int64_t columns,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* A stack of matrices, one an expert. */
+int cp_program_stack(cp_program *program, int64_t count, int64_t rows, int64_t columns, int64_t fan_in,
+                     const char *format, ...) __attribute__((format(printf, 6, 7)));
+
 int cp_program_rope(cp_program *program, const double *inverse_frequency, int64_t pairs,
                     double attention_scaling, cp_rope_layout layout);
 int cp_program_temperature(cp_program *program, double scale, double floor);
@@ -125,6 +146,10 @@ int cp_program_rotate(cp_program *program, int in, int rope);
 int cp_program_temper(cp_program *program, int in, int temperature);
 int cp_program_attention(cp_program *program, int q, int k, int v, int sink, int layer, int mask,
                          double scale, double softcap);
+int cp_program_router(cp_program *program, int logits, int64_t chosen);
+/* `parameters`: up, its biases, down, its biases; -1: none. */
+int cp_program_experts(cp_program *program, int in, int weights, const int parameters[4],
+                       cp_experts_form form);
 int cp_program_gate(cp_program *program, int gate, int up, cp_activation activation);
 int cp_program_add(cp_program *program, int a, int b);
 int cp_program_head(cp_program *program, int in, int weight, double softcap);

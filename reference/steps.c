@@ -136,6 +136,48 @@ static void attention_backward(cp_network *network, const cp_step *step, const c
         VALUE(step->in[0]), VALUE(step->in[1]), VALUE(step->in[2]), &attend, network->arena, PRECISION);
 }
 
+static void router_forward(cp_network *network, const cp_step *step, cp_saved *saved)
+{
+    (void)saved;
+    network->ops->router->forward(VALUE(step->out), VALUE(step->in[0]), step->chosen, PRECISION);
+}
+
+static void router_backward(cp_network *network, const cp_step *step, const cp_saved *saved)
+{
+    (void)saved;
+    network->ops->router->backward(GRADIENT(step->in[0]), GRADIENT(step->out), VALUE(step->out), PRECISION);
+    if (network->program->balance.given)
+        network->ops->router->balance_backward(GRADIENT(step->in[0]), VALUE(step->in[0]),
+                                               network->inputs.real, network->balance_slope);
+}
+
+static cp_experts experts_of(const cp_network *network, const cp_step *step,
+                             cp_tensor parameter(const cp_network *, int))
+{
+    return (cp_experts){.up = parameter(network, step->weight),
+                        .up_bias = parameter(network, step->bias),
+                        .down = parameter(network, step->down),
+                        .down_bias = parameter(network, step->down_bias)};
+}
+
+static void experts_forward(cp_network *network, const cp_step *step, cp_saved *saved)
+{
+    (void)saved;
+    cp_experts experts = experts_of(network, step, weight_of);
+    network->ops->experts->forward(VALUE(step->out), VALUE(step->in[0]), VALUE(step->in[1]), &experts,
+                                   step->experts, network->arena, PRECISION);
+}
+
+static void experts_backward(cp_network *network, const cp_step *step, const cp_saved *saved)
+{
+    (void)saved;
+    cp_experts experts = experts_of(network, step, weight_of);
+    cp_experts gradients = experts_of(network, step, weight_gradient_of);
+    network->ops->experts->backward(GRADIENT(step->in[0]), GRADIENT(step->in[1]), &gradients,
+                                    GRADIENT(step->out), VALUE(step->in[0]), VALUE(step->in[1]), &experts,
+                                    step->experts, network->arena, PRECISION);
+}
+
 static void gate_forward(cp_network *network, const cp_step *step, cp_saved *saved)
 {
     (void)saved;
@@ -216,6 +258,8 @@ const cp_step_functions cp_steps[CP_STEP_KINDS] = {
     [CP_STEP_ROPE] = {rope_forward, rope_backward},
     [CP_STEP_TEMPERATURE] = {temperature_forward, temperature_backward},
     [CP_STEP_ATTENTION] = {attention_forward, attention_backward},
+    [CP_STEP_ROUTER] = {router_forward, router_backward},
+    [CP_STEP_EXPERTS] = {experts_forward, experts_backward},
     [CP_STEP_GATE] = {gate_forward, gate_backward},
     [CP_STEP_ADD] = {add_forward, add_backward},
     [CP_STEP_HEAD] = {head_forward, head_backward},

@@ -194,4 +194,16 @@ CP_INLINE real sum_of_lanes(real lane[LANES])
     return lane[0];
 }
 
+CP_INLINE real dot_in_lanes(const real *a, const real *b, int64_t n)
+{
+    real lane[LANES] = {0};
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        for (int i = 0; i < LANES; i++)
+            lane[i] += a[j + i] * b[j + i];
+    for (int i = 0; j + i < n; i++)
+        lane[i] += a[j + i] * b[j + i];
+    return sum_of_lanes(lane);
+}
+
 #endif

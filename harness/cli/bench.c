@@ -86,7 +86,8 @@ static double operations(const cp_program *program, int64_t T)
     for (int p = 0; p < program->parameter_count; p++) {
         const cp_parameter *parameter = &program->parameters[p];
         if (p != program->embedding)
-            parameters += (double)(parameter->extent[0] * (parameter->dims > 1 ? parameter->extent[1] : 1));
+            parameters +=
+                (double)cp_tensor_count(cp_tensor_view(NULL, CP_F32, parameter->dims, parameter->extent));
     }
     return 6 * parameters * (double)T + 6 * (double)program->L * (double)T * (double)T * (double)program->C;
 }

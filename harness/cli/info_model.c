@@ -23,7 +23,7 @@ static int64_t count_numbers(const cp_program *program)
     int64_t numbers = 0;
     for (int p = 0; p < program->parameter_count; p++) {
         const cp_parameter *parameter = &program->parameters[p];
-        numbers += parameter->extent[0] * (parameter->dims > 1 ? parameter->extent[1] : 1);
+        numbers += cp_tensor_count(cp_tensor_view(NULL, CP_F32, parameter->dims, parameter->extent));
     }
     return numbers;
 }

@@ -11,6 +11,7 @@ enum { BLOCK = 1 << 13 }; /* elements of one part that are in memory at a time *
 
 typedef enum rule {
     RULE_LOSS,     /* as loss_kind says */
+    RULE_SAME,     /* a number of the whole batch, that every rank has */
     RULE_ROWS,     /* placed by token_index */
     RULE_GRADIENT, /* as gradients says */
     RULE_NONE      /* only a whole dump can have it */
@@ -35,6 +36,7 @@ static rule rule_of(const char *name)
         const char *name;
         rule rule;
     } table[] = {{"loss", RULE_LOSS},
+                 {"aux_loss", RULE_SAME},
                  {"token_loss", RULE_ROWS},
                  {"logits", RULE_ROWS},
                  {"grads/inputs_embeds", RULE_ROWS}};
@@ -301,6 +303,7 @@ static cp_status read_joined(const cp_source *source, size_t tensor, int64_t fir
                          : read_part(j, 0, tensor, first, count, out));
         break;
     case RULE_GRADIENT: CP_TRY(read_gradient(j, tensor, first, count, out)); break;
+    case RULE_SAME:
     case RULE_NONE: CP_TRY(read_part(j, 0, tensor, first, count, out)); break;
     }
     double factor = j->parts[0]->declaration.grad_scale;
@@ -357,7 +360,7 @@ cp_status cp_join_replicas(const cp_source *source, size_t tensor, double *diffe
     const joined *j = source->state;
     const cp_declaration *said = &j->parts[0]->declaration;
     rule how = rule_of(source->tensors[tensor].name);
-    bool replicated = (how == RULE_GRADIENT && said->gradients == CP_GRADIENTS_REDUCED) ||
+    bool replicated = how == RULE_SAME || (how == RULE_GRADIENT && said->gradients == CP_GRADIENTS_REDUCED) ||
                       (how == RULE_LOSS && said->loss_kind == CP_LOSS_GLOBAL);
     for (size_t p = 1; replicated && p < j->count; p++) {
         double one;

@@ -11,6 +11,16 @@ static cp_tensor cut(const int64_t *whole, const cp_layout *layout, int rank, cp
     return tensor;
 }
 
+static cp_tensor cut_real(const cp_tokens *tokens, const cp_layout *layout, int rank, cp_arena *arena)
+{
+    int64_t B = layout->B, S = layout->tokens[rank];
+    cp_tensor tensor = CP_TAKE(arena, CP_I64, B, S);
+    int64_t *out = tensor.data;
+    for (int64_t n = 0; out && n < B * S; n++)
+        out[n] = tokens->real[n / S * layout->T + layout->index[rank][n]];
+    return tensor;
+}
+
 /* Where in the batch, counted in tokens, the n-th token of the shard comes from; -1: it is automatic padding. */
 static int64_t source_of(const cp_batch *batch, const cp_tokens *tokens, const cp_layout *layout, int rank,
                          int64_t n)
@@ -60,4 +70,5 @@ void cp_shard_cut(cp_shard *shard, const cp_batch *batch, const cp_tokens *token
         shard->ids = cut_ids(batch, tokens, layout, rank, padding_id, arena);
     shard->position = cut(tokens->position, layout, rank, arena);
     shard->target = cut(tokens->target, layout, rank, arena);
+    shard->real = cut_real(tokens, layout, rank, arena);
 }

@@ -12,6 +12,7 @@ typedef struct cp_shard {
     cp_tensor embeddings; /* `dtype` [B,S,C]; automatic padding is 0. CP_NONE with ids */
     cp_tensor position;   /* int64 [B,S] */
     cp_tensor target;     /* int64 [B,S] */
+    cp_tensor real;       /* int64 [B,S]: 0 for padding of any kind */
 } cp_shard;
 
 /* Tensors are taken from `arena`; when it measures they have no data and nothing is read but B, C and S. */

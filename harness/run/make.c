@@ -98,8 +98,9 @@ static cp_status make_weight(cp_weight *weight, const cp_parameter *parameter, u
     static const double deviations[CP_PARAMETER_CLASSES] = {[CP_PARAMETER_NORM] = 0.1,
                                                             [CP_PARAMETER_BIAS] = 0.1,
                                                             [CP_PARAMETER_EMBEDDING] = 0.5,
-                                                            [CP_PARAMETER_TIED] = 0.5};
-    int64_t count = parameter->extent[0] * (parameter->dims == 2 ? parameter->extent[1] : 1);
+                                                            [CP_PARAMETER_TIED] = 0.5,
+                                                            [CP_PARAMETER_SINK] = 1};
+    int64_t count = cp_tensor_count(cp_tensor_view(NULL, CP_F32, parameter->dims, parameter->extent));
     float *data = malloc((size_t)count * sizeof *data);
     char *name = strdup(parameter->name);
     char *tied = malloc(strlen(parameter->tied) + 2);
@@ -111,8 +112,8 @@ static cp_status make_weight(cp_weight *weight, const cp_parameter *parameter, u
         return cp_fail(CP_INTERNAL, "%s: no memory for this weight", parameter->name);
     sprintf(tied, parameter->tied[0] ? "%s\n" : "%s", parameter->tied);
     double deviation = deviations[parameter->class];
-    if (deviation == 0) /* a matrix [out, in] */
-        deviation = 1 / sqrt((double)parameter->extent[1]);
+    if (deviation == 0) /* a matrix */
+        deviation = 1 / sqrt((double)parameter->fan_in);
     bool around_one = parameter->class == CP_PARAMETER_NORM && parameter->norm == CP_NORM_WEIGHT;
     fill(data, count, cp_rng_named(seed, parameter->name), around_one ? 1 : 0, deviation);
     weight->tensor = cp_tensor_view(data, CP_F32, parameter->dims, parameter->extent);

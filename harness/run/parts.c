@@ -88,7 +88,7 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
     const cp_program *program = model->program;
     const cp_rank_outputs *outputs = &self->outputs;
     cp_arena *arena = &ranks->bytes;
-    size_t most = 4 + (size_t)program->parameter_count + 2 * (size_t)program->register_count;
+    size_t most = 5 + (size_t)program->parameter_count + 2 * (size_t)program->register_count;
     cp_results results = {.tensors = cp_arena_take(arena, most * sizeof *results.tensors),
                           .declaration = declaration_of(self, rank, model, options)};
     char layout[CP_LAYOUT_TEXT], exchange[CP_EXCHANGE_TEXT];
@@ -99,6 +99,10 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
     results.tensors[0].scalar = true;
     add(&results, "token_loss", outputs->token_loss);
     add(&results, "logits", outputs->values[program->logits]);
+    if (program->balance.given) {
+        add(&results, "aux_loss", CP_VIEW(&self->outputs.balance, CP_F64, 1));
+        results.tensors[results.count - 1].scalar = true;
+    }
     if (model->fixture->batch.inputs_embeds)
         add(&results, "grads/inputs_embeds", outputs->gradients[program->embed]);
     if (options->trace)

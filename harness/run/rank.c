@@ -139,6 +139,7 @@ static void keep_outputs(const stepping *s, const cp_network *network, const cp_
 {
     const cp_program *program = s->rank->plan.program;
     cp_rank_outputs *out = &s->rank->outputs;
+    out->balance = network->balance;
     if (!accumulates(s)) {
         out->token_loss = network->token_loss;
         out->values = network->values;
@@ -176,6 +177,7 @@ static double run_micro(const stepping *s, int number)
                                 .position = shard.position,
                                 .index = shard.index,
                                 .target = shard.target,
+                                .real = shard.real,
                                 .visibility = micro->visibility};
     cp_network_options network_options = {.dtype = options->dtype,
                                           .precision = {.matmul = options->matmul},
@@ -207,7 +209,8 @@ static void step(const stepping *s)
         if (accumulates(s))
             cp_arena_release(s->arena, mark);
     }
-    self->loss = cp_loss_reported(&plan->loss, s->mesh->world, sums, s->arena);
+    self->loss = cp_loss_reported(&plan->loss, s->mesh->world, sums, s->arena) +
+                 plan->program->balance.coefficient * self->outputs.balance;
     if (s->model->fixture->batch.inputs_embeds)
         cp_embeds_grad_apply(&plan->dump, self->outputs.gradients[plan->program->embed], s->mesh->cp,
                              &plan->layout, s->ops, s->arena);

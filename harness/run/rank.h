@@ -35,6 +35,7 @@ typedef struct cp_rank_outputs {
     cp_tensor token_loss;
     cp_tensor *values, *gradients; /* [registers] */
     cp_tensor *weight_gradients;   /* [parameters] */
+    double balance;                /* of the experts */
 } cp_rank_outputs;
 
 typedef struct cp_rank {

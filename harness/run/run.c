@@ -21,11 +21,17 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
     CP_TRY(cp_layout_check(&options->layout, options->P, model->fixture->batch.T));
     const cp_batch *batch = &model->fixture->batch;
     CP_TRY(cp_batch_plan_check(batch, options->D, options->M, model->fixture->path));
+    int micros = cp_batch_micros(batch, options->M);
+    if (program->balance.given && (options->D > 1 || micros > 1))
+        return cp_fail(CP_REFUSED,
+                       "%s: the balancing loss of experts (output_router_logits) is one of all tokens at "
+                       "once, which data-parallel groups and micro-batches do not see",
+                       model->fixture->path);
     cp_setting setting = {.exchange = cp_exchange_settled(&options->exchange, options->P, program->H),
                           .layout = options->layout,
                           .P = options->P,
                           .D = cp_run_ranks(options) / options->P,
-                          .M = cp_batch_micros(batch, options->M)};
+                          .M = micros};
     return cp_decisions_check(&options->decisions, &setting);
 }
 

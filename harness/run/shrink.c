@@ -49,7 +49,17 @@ static int64_t kept_layers(layer_kind *kept, const cp_program *program)
 
 /* ---- writing the small configuration ---------------------------------------------------------------------------- */
 
-enum { SMALL_C = 16, SMALL_F = 32, SMALL_V = 37, SMALL_H = 4, SMALL_K = 2, SMALL_D = 8, SMALL_SPAN = 3 };
+enum {
+    SMALL_C = 16,
+    SMALL_F = 32,
+    SMALL_V = 37,
+    SMALL_H = 4,
+    SMALL_K = 2,
+    SMALL_D = 8,
+    SMALL_E = 4,
+    SMALL_CHOSEN = 2,
+    SMALL_SPAN = 3
+};
 
 static bool given(const cp_json *object, const char *name)
 {
@@ -74,6 +84,10 @@ static void set_sizes(cp_json *out, const cp_program *program, bool mlp_field)
     set_if_given(out, "head_dim", SMALL_D);
     set_if_given(out, "sliding_window", SMALL_SPAN);
     set_if_given(out, "attention_chunk_size", SMALL_SPAN);
+    if (program->E) {
+        cp_json_set_integer(out, "num_local_experts", SMALL_E);
+        cp_json_set_integer(out, "num_experts_per_tok", SMALL_CHOSEN);
+    }
     if (program->padding_id >= SMALL_V)
         cp_json_set_integer(out, "pad_token_id", SMALL_SPAN);
 }
@@ -114,7 +128,8 @@ cp_status cp_make_shrunk(char **out, const char *config_text, const char *where)
         status = cp_fail(CP_INTERNAL, "%s: no memory for %" PRId64 " layers", where, program->L);
     if (status == CP_OK) {
         bool llama4 = strcmp(program->family, "llama4_text") == 0;
-        bool uniform = strcmp(program->family, "llama") == 0 || strcmp(program->family, "mistral") == 0;
+        bool uniform = strcmp(program->family, "llama") == 0 || strcmp(program->family, "mistral") == 0 ||
+                       strcmp(program->family, "mixtral") == 0;
         cp_json *small = cp_json_copy(config);
         set_sizes(small, program, llama4);
         set_layers(small, kept, kept_layers(kept, program), !uniform, llama4);

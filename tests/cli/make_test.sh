@@ -3,7 +3,7 @@
 . "$(dirname "$0")/support.sh"
 
 # Every family; what is written is read back and is the same however it is cut.
-for family in llama qwen2 qwen3 mistral gemma2 gemma3_text llama4_text; do
+for family in llama qwen2 qwen3 mistral gemma2 gemma3_text llama4_text gpt_oss mixtral; do
     expect 0 "$family.h5: loss" cpeq make $family -o $family.h5
     expect 0 '2 same' cpeq verify $family.h5 --cp 1,2
 done

@@ -257,12 +257,12 @@ static void pieces(void **state)
          "",
          "expected [1,2,…]",
          ""},
-        {{"aux_loss", 1, {1}, CP_F64},
-         {"aux_loss", 1, {1}, CP_F64},
+        {{"entropy", 1, {1}, CP_F64},
+         {"entropy", 1, {1}, CP_F64},
          CP_GRADIENTS_PARTIAL,
          "",
          "",
-         "/aux_loss: no rule",
+         "/entropy: no rule",
          ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -56,6 +56,9 @@ static void absent_fields_have_the_class_defaults(void **state)
         {"{\"model_type\": \"gemma3_text\"}", 262208, 2304, 9216, 26, 8, 4, 256, 0, 4096, 1e6, 1e-6},
         {"{\"model_type\": \"llama4_text\", \"moe_layers\": []}", 202048, 5120, 16384, 48, 40, 8, 128, -1, 0,
          5e5, 1e-5},
+        {"{\"model_type\": \"mixtral\"}", 32000, 4096, 14336, 32, 32, 8, 128, -1, 0, 1e6, 1e-5},
+        {"{\"model_type\": \"gpt_oss\", \"rope_parameters\": {\"rope_type\": \"default\"}}", 201088, 2880,
+         2880, 36, 64, 8, 64, -1, 128, 1.5e5, 1e-5},
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         cp_program *p = built(cases[n].config);
@@ -220,6 +223,68 @@ static void llama3_scales_by_wavelength(void **state)
     cp_program_close(p);
 }
 
+/* Written out by hand: d = 64, channel(n) = 64 ln(4096/(2πn)) / (2 ln 150000). */
+static void yarn_blends_the_frequencies(void **state)
+{
+    (void)state;
+    cp_program *p = built("{\"model_type\": \"gpt_oss\", \"num_hidden_layers\": 1}");
+    const double pi = 3.14159265358979323846;
+    const double low = 64 * log(4096 / (32 * 2 * pi)) / (2 * log(150000.0));
+    const double high = 64 * log(4096 / (2 * pi)) / (2 * log(150000.0));
+    const double *f = p->ropes[0].inverse_frequency;
+    assert_int_equal(p->ropes[0].pairs, 32);
+    assert_near(p->ropes[0].attention_scaling, 1 + 0.1 * log(32.0), 1e-15);
+    assert_near(f[0], 1, 0);
+    assert_near(f[8], pow(150000, -0.25), 1e-15);
+    assert_near(f[31], pow(150000, -31.0 / 32) / 32, 1e-17);
+    const double ramp = (12 - low) / (high - low), base = pow(150000, -12.0 / 32);
+    assert_near(f[12], (1 - ramp) * base + ramp * base / 32, 1e-16);
+    cp_program_close(p);
+
+    /* truncated, and a magnitude of its own */
+    p = built("{\"model_type\": \"llama\", \"num_hidden_layers\": 1, \"head_dim\": 64, \"rope_parameters\": {"
+              "\"rope_type\": \"yarn\", \"rope_theta\": 150000, \"factor\": 32, \"mscale\": 2, "
+              "\"mscale_all_dim\": 1, \"original_max_position_embeddings\": 4096}}");
+    const double cut = (12 - floor(low)) / (ceil(high) - floor(low));
+    assert_near(p->ropes[0].inverse_frequency[12], (1 - cut) * base + cut * base / 32, 1e-16);
+    assert_near(p->ropes[0].attention_scaling, (1 + 0.2 * log(32.0)) / (1 + 0.1 * log(32.0)), 1e-15);
+    cp_program_close(p);
+}
+
+/* Sinks, windows on every other layer, and experts whose parameters are stored as transformers does. */
+static void gpt_oss_has_sinks_and_experts(void **state)
+{
+    (void)state;
+    cp_program *p =
+        built("{\"model_type\": \"gpt_oss\", \"num_hidden_layers\": 2, \"num_local_experts\": 6}");
+    assert_int_equal(p->masks[p->layer_mask[0]].window, 128);
+    assert_int_equal(p->masks[p->layer_mask[1]].window, 0);
+    assert_int_equal(count_kind(p, CP_STEP_ROUTER), 2);
+    assert_int_equal(count_kind(p, CP_STEP_EXPERTS), 2);
+    assert_int_equal(count_kind(p, CP_STEP_GATE), 0);
+    assert_false(p->balance.given);
+    const cp_parameter *up = &p->parameters[cp_program_find(p, "model.layers.1.mlp.experts.gate_up_proj")];
+    const cp_parameter *down = &p->parameters[cp_program_find(p, "model.layers.1.mlp.experts.down_proj")];
+    const int64_t up_shape[] = {6, 2880, 5760}, down_shape[] = {6, 2880, 2880};
+    assert_memory_equal(up->extent, up_shape, sizeof up_shape);
+    assert_memory_equal(down->extent, down_shape, sizeof down_shape);
+    assert_int_equal(p->parameters[cp_program_find(p, "model.layers.0.self_attn.sinks")].extent[0], 64);
+    assert_true(cp_program_find(p, "model.layers.0.mlp.router.bias") >= 0);
+    cp_program_close(p);
+
+    p = built("{\"model_type\": \"mixtral\", \"num_hidden_layers\": 1, \"sliding_window\": 9, "
+              "\"output_router_logits\": true}");
+    assert_int_equal(p->masks[p->layer_mask[0]].window, 9);
+    assert_true(p->balance.given);
+    assert_near(p->balance.coefficient, 0.001, 0);
+    up = &p->parameters[cp_program_find(p, "model.layers.0.mlp.experts.gate_up_proj")];
+    const int64_t stored[] = {8, 2 * 14336, 4096};
+    assert_memory_equal(up->extent, stored, sizeof stored);
+    assert_true(cp_program_find(p, "model.layers.0.mlp.gate.weight") >= 0);
+    assert_true(cp_program_find(p, "model.layers.0.mlp.gate.bias") < 0);
+    cp_program_close(p);
+}
+
 static void what_is_not_known_is_refused(void **state)
 {
     (void)state;
@@ -230,8 +295,7 @@ static void what_is_not_known_is_refused(void **state)
     } cases[] = {
         {"[]", CP_BAD_INPUT, "the configuration is"},
         {"{}", CP_REFUSED, "model_type ''"},
-        {"{\"model_type\": \"gpt_oss\"}", CP_REFUSED,
-         "'gpt_oss' is not known to the reference (known: gemma2, "},
+        {"{\"model_type\": \"gpt5\"}", CP_REFUSED, "'gpt5' is not known to the reference (known: gemma2, "},
         {"{\"model_type\": 7}", CP_BAD_INPUT, "model_type is"},
         {LLAMA("\"attention_dropout\": 0.1"), CP_REFUSED, "attention_dropout is not zero"},
         {LLAMA("\"resid_pdrop\": 0.1"), CP_REFUSED, "resid_pdrop is not zero"},
@@ -250,7 +314,24 @@ static void what_is_not_known_is_refused(void **state)
         {LLAMA("\"rms_norm_eps\": \"1e-5\""), CP_BAD_INPUT, "expected a number"},
         {LLAMA("\"num_hidden_layers\": 1000, \"x\": 0"), CP_BAD_INPUT, "num_hidden_layers"},
         {LLAMA("\"rope_parameters\": []"), CP_BAD_INPUT, "rope_parameters is"},
-        {LLAMA("\"rope_parameters\": {\"rope_type\": \"yarn\"}"), CP_REFUSED, "rope type 'yarn'"},
+        {LLAMA("\"rope_parameters\": {\"rope_type\": \"longrope\"}"), CP_REFUSED, "rope type 'longrope'"},
+        {LLAMA("\"rope_parameters\": {\"rope_type\": \"yarn\"}"), CP_BAD_INPUT, "factor is missing"},
+        {LLAMA("\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 2, \"beta_fast\": -1, "
+               "\"original_max_position_embeddings\": 8}"),
+         CP_BAD_INPUT, "beta_fast is -1"},
+        {LLAMA("\"rope_theta\": 1, \"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 2, "
+               "\"original_max_position_embeddings\": 8}"),
+         CP_BAD_INPUT, "expected more than 1 for yarn"},
+        {"{\"model_type\": \"gpt_oss\", \"num_local_experts\": 3}", CP_BAD_INPUT,
+         "num_experts_per_tok is 4, and there are 3 num_local_experts"},
+        {"{\"model_type\": \"gpt_oss\", \"num_local_experts\": 100000}", CP_REFUSED,
+         "num_local_experts 100000: the reference takes up to 5825"},
+        {"{\"model_type\": \"gpt_oss\", \"swiglu_limit\": 0}", CP_BAD_INPUT, "swiglu_limit is 0"},
+        {"{\"model_type\": \"gpt_oss\", \"router_aux_loss_coef\": null}", CP_BAD_INPUT,
+         "router_aux_loss_coef is"},
+        {"{\"model_type\": \"gpt_oss\", \"sliding_window\": null}", CP_REFUSED, "layer 0 slides"},
+        {"{\"model_type\": \"mixtral\", \"hidden_act\": \"gelu\"}", CP_REFUSED, "experts with silu alone"},
+        {"{\"model_type\": \"mixtral\", \"router_jitter_noise\": 0.1}", CP_REFUSED, "draws no noise"},
         {LLAMA("\"rope_parameters\": {\"rope_type\": 3}"), CP_BAD_INPUT, "expected a string"},
         {LLAMA("\"rope_parameters\": {\"rope_type\": \"linear\"}"), CP_BAD_INPUT, "factor is missing"},
         {LLAMA("\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 0}"), CP_BAD_INPUT,
@@ -317,6 +398,8 @@ int main(void)
         cmocka_unit_test(biases_follow_the_family),
         cmocka_unit_test(rope_is_read_in_both_spellings),
         cmocka_unit_test(llama3_scales_by_wavelength),
+        cmocka_unit_test(yarn_blends_the_frequencies),
+        cmocka_unit_test(gpt_oss_has_sinks_and_experts),
         cmocka_unit_test(what_is_not_known_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static void local_loss_is_the_ranks_own(void **state)
 
 /* ---- weights of gradients ---------------------------------------------------------------------------------------- */
 
-enum { OTHER, NORM, EMBEDDING, HEAD, BIAS, TIED, CLASSES };
+enum { OTHER, NORM, EMBEDDING, HEAD, BIAS, TIED, SINK, CLASSES };
 
 typedef struct reduce_case {
     int groups;
@@ -132,9 +132,9 @@ static const reduce_case reduce_cases[] = {
 static void weighs_gradients(void **state)
 {
     (void)state;
-    static const cp_parameter_class classes[CLASSES] = {CP_PARAMETER_OTHER,     CP_PARAMETER_NORM,
-                                                        CP_PARAMETER_EMBEDDING, CP_PARAMETER_HEAD,
-                                                        CP_PARAMETER_BIAS,      CP_PARAMETER_TIED};
+    static const cp_parameter_class classes[CLASSES] = {
+        CP_PARAMETER_OTHER, CP_PARAMETER_NORM, CP_PARAMETER_EMBEDDING, CP_PARAMETER_HEAD,
+        CP_PARAMETER_BIAS,  CP_PARAMETER_TIED, CP_PARAMETER_SINK};
     const double shares[RANKS] = {1, 1, NAN, 1};
     assert_int_equal(CP_PARAMETER_CLASSES, CLASSES);
     for (size_t i = 0; i < sizeof reduce_cases / sizeof *reduce_cases; i++) {

@@ -226,7 +226,7 @@ void drive_open(drive *d, const trial *t)
     for (int n = 0; n < MAX_INTEGERS; n++)
         fill_integers(o->integers[n], o->filling[n], o->bound[n], t->seed);
     tensor_fill_random(o->factor, t->seed, "factor");
-    static const char *const names[MAX_INPUTS] = {"in 0", "in 1", "in 2"};
+    static const char *const names[MAX_INPUTS] = {"in 0", "in 1", "in 2", "in 3", "in 4", "in 5"};
     for (int n = 0; n < MAX_INPUTS; n++)
         tensor_fill_random(o->in[n], t->seed, names[n]);
     if (t->operation->overwrites)

@@ -1,4 +1,6 @@
-#include "tests/reference/operations.h"
+#include "tests/reference/drive.h"
+
+#include <math.h>
 
 #define SHAPE(...)    CP_VIEW(NULL, CP_F64, __VA_ARGS__)
 #define INTEGERS(...) CP_VIEW(NULL, CP_I64, __VA_ARGS__)
@@ -194,6 +196,88 @@ static void softcap_backward(const operands *o, const call *c)
         c->ops->pointwise->softcap_backward(o->din[0], o->dout, o->out, 1.5, c->precision);
 }
 
+/* ---- router: half of the experts, or all. Scores are far enough apart that no small step changes a choice ---- */
+
+static void router_shape(operands *o, const sizes *n, int variant)
+{
+    (void)variant;
+    o->out = SHAPE(n->B, n->S, n->D);
+    for (int saved = 0; saved < 2; saved++)
+        o->saved[saved] = o->out;
+    o->in[0] = o->out;
+}
+
+static int64_t router_chosen(const operands *o, const call *c)
+{
+    return c->variant ? o->out.extent[2] : (o->out.extent[2] + 1) / 2;
+}
+
+/* to = factor · from, and for scores the distance between neighbours; or to += it. */
+static void router_scores(cp_tensor to, cp_tensor from, bool gradient)
+{
+    int64_t E = to.extent[2];
+    for (int64_t n = 0; to.data && n < cp_tensor_count(to); n++)
+        element_set(to, n,
+                    gradient ? element_get(to, n) + 0.25 * element_get(from, n)
+                             : 0.25 * element_get(from, n) + 2.0 * (double)(n % E * 7 % E));
+}
+
+static void router_forward(const operands *o, const call *c)
+{
+    router_scores(o->saved[0], o->in[0], false);
+    c->ops->router->forward(o->out, o->saved[0], router_chosen(o, c), c->precision);
+}
+
+static void router_backward(const operands *o, const call *c)
+{
+    if (!cp_tensor_given(o->din[0]))
+        return;
+    for (int64_t n = 0; o->saved[1].data && n < cp_tensor_count(o->saved[1]); n++)
+        element_set(o->saved[1], n, 0);
+    c->ops->router->backward(o->saved[1], o->dout, o->out, c->precision);
+    router_scores(o->din[0], o->saved[1], true);
+}
+
+/* ---- experts: as Mixtral has them, and as GptOss has, short of the limit ---- */
+
+static void experts_shape(operands *o, const sizes *n, int variant)
+{
+    int64_t E = n->H, C = n->D, F = n->D / 2;
+    o->out = SHAPE(n->B, n->S, C);
+    o->in[0] = o->out;
+    o->in[1] = SHAPE(n->B, n->S, E);
+    o->in[2] = variant ? SHAPE(E, C, 2 * F) : SHAPE(E, 2 * F, C);
+    o->in[3] = variant ? SHAPE(E, F, C) : SHAPE(E, C, F);
+    if (variant) {
+        o->in[4] = SHAPE(E, 2 * F);
+        o->in[5] = SHAPE(E, C);
+    }
+}
+
+static cp_experts_form experts_form(const call *c)
+{
+    return c->variant ? (cp_experts_form){true, true, .alpha = 1.702, .shift = 1, .limit = 1e3}
+                      : (cp_experts_form){.alpha = 1, .limit = INFINITY};
+}
+
+static cp_experts experts_of(const cp_tensor in[])
+{
+    return (cp_experts){.up = in[2], .up_bias = in[4], .down = in[3], .down_bias = in[5]};
+}
+
+static void experts_forward(const operands *o, const call *c)
+{
+    cp_experts experts = experts_of(o->in);
+    c->ops->experts->forward(o->out, o->in[0], o->in[1], &experts, experts_form(c), c->scratch, c->precision);
+}
+
+static void experts_backward(const operands *o, const call *c)
+{
+    cp_experts experts = experts_of(o->in), gradients = experts_of(o->din);
+    c->ops->experts->backward(o->din[0], o->din[1], &gradients, o->dout, o->in[0], o->in[1], &experts,
+                              experts_form(c), c->scratch, c->precision);
+}
+
 /* ---- attention, causal, in every form: grouped heads, with softcap, and heads of v read in another order than those of k ---- */
 
 enum { ATTENTION_PLAIN, ATTENTION_CAPPED, ATTENTION_CROSSED, ATTENTION_VARIANTS };
@@ -292,6 +376,10 @@ const operation operations[] = {
      .forward = gate_forward, .backward = gate_backward},
     {"softcap", .variants = 1, .token_inputs = 1, .single = 2e-6, .shape = one_input_shape,
      .forward = softcap_forward, .backward = softcap_backward},
+    {"router", .variants = 2, .token_inputs = 1, .single = 2e-5, .shape = router_shape,
+     .forward = router_forward, .backward = router_backward},
+    {"experts", .variants = 2, .token_inputs = 2, .single = 2e-5, .shape = experts_shape,
+     .forward = experts_forward, .backward = experts_backward},
     {"attention", .variants = ATTENTION_VARIANTS * CP_ATTENTION_FORMS, .mixes = true, .token_inputs = 3,
      .single = 2e-5, .shape = attention_shape, .forward = attention_forward, .backward = attention_backward},
     {"loss", .variants = 1, .overwrites = true, .token_inputs = 1, .single = 1e-5, .shape = loss_shape,

@@ -10,7 +10,7 @@ typedef struct sizes {
     int64_t B, S, C, O, H, K, D, V;
 } sizes;
 
-enum { MAX_INPUTS = 3, MAX_SAVED = 3, MAX_INTEGERS = 2, MAX_HEADS = 16 };
+enum { MAX_INPUTS = 6, MAX_SAVED = 3, MAX_INTEGERS = 2, MAX_HEADS = 16 };
 
 typedef enum filling {
     FILL_RANDOM, /* in [0, bound) */

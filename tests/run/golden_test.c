@@ -76,7 +76,7 @@ static void masks_equal_those_of_transformers(void **state)
     (void)state;
     static const int sizes[] = {1, 2, 3, 4, 6, 8, 12};
     golden_list list = golden_all();
-    int64_t compared = 0, masks = 0, differences = 0;
+    int64_t compared = 0, masks = 0, differences = 0, without = 0;
     for (size_t n = 0; n < list.count; n++) {
         golden_model golden = golden_open(list.paths[n]);
         const cp_batch *batch = &golden.fixture->batch;
@@ -86,8 +86,10 @@ static void masks_equal_those_of_transformers(void **state)
         for (int64_t layer = 0; layer < cp_model_program(golden.model)->L; layer++) {
             bool found;
             assert_ok(cp_fixture_mask(golden.fixture, layer, expected, &found));
-            if (!found)
-                fail_msg("%s: no mask of layer %" PRId64, golden_name(list.paths[n]), layer);
+            if (!found) {
+                without += layer == 0;
+                continue;
+            }
             masks++;
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
                 cp_run_options options = {.P = sizes[s], .dtype = CP_F64};
@@ -101,6 +103,7 @@ static void masks_equal_those_of_transformers(void **state)
     print_message("%" PRId64 " masks, %" PRId64 " entries compared over 7 sizes, %" PRId64 " differ\n", masks,
                   compared, differences);
     assert_int_equal(differences, 0);
+    assert_int_equal(without, 2 * 13); /* those of gpt_oss and mixtral hold none */
     assert_in_range(compared, 1000000, INT64_MAX);
     golden_close(list);
 }
