@@ -147,23 +147,36 @@ typedef struct tiling {
     int64_t m, n;
 } tiling;
 
-/* Large tiles are as fast as one product; where they are few, smaller ones keep a second thread busy. A matter of m
- * and n alone: how many threads there are decides nothing. */
+/* The side of `count` tiles of one size. */
+static int64_t side(int64_t whole, int64_t count)
+{
+    enum { GRAIN = 16 };
+    return pieces(pieces(whole, count), GRAIN) * GRAIN;
+}
+
+/* OpenBLAS packs a and b anew for every tile, so tiles are as large as two threads can have them: four instead of two
+ * cost 6 % of a step. A matter of m and n alone: how many threads there are decides nothing. */
 static tiling tiles_of(int64_t m, int64_t n)
 {
-    enum { LARGEST_M = 256, LARGEST_N = 1024, SMALLEST = 128 * 256, WANTED = 4 };
-    tiling tile = {LARGEST_M, LARGEST_N};
-    while (pieces(m, tile.m) * pieces(n, tile.n) < WANTED && tile.m * tile.n > SMALLEST)
+    enum { LARGEST = 1024, SMALLEST = 128 * 256, WANTED = 2 };
+    int64_t down = pieces(m, LARGEST);
+    int64_t across = pieces(n, LARGEST);
+    tiling tile = {side(m, down), side(n, across)};
+    while (down * across < WANTED && tile.m * tile.n > SMALLEST) {
         if (tile.n > tile.m)
-            tile.n /= 2;
+            across *= 2;
         else
-            tile.m /= 2;
+            down *= 2;
+        tile = (tiling){side(m, down), side(n, across)};
+    }
     return tile;
 }
 
 void cp_gemm_tiled(int64_t m, int64_t n, int64_t k, real alpha, cp_matrix a, cp_matrix b, bool add, real *c,
                    int64_t c_stride, cp_matmul form)
 {
+    if (m == 0 || n == 0)
+        return;
     tiling tile = tiles_of(m, n);
     int64_t across = pieces(n, tile.n);
     int64_t count = pieces(m, tile.m) * across;
