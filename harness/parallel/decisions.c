@@ -146,6 +146,21 @@ static bool shares_heads(const cp_setting *setting)
            (has_ranks(setting) && setting->exchange.kind == CP_EXCHANGE_ULYSSES);
 }
 
+static bool is_ring(const cp_setting *setting)
+{
+    return has_ranks(setting) && setting->exchange.kind == CP_EXCHANGE_RING;
+}
+
+static bool has_ring(const cp_setting *setting)
+{
+    return is_ring(setting) || setting->exchange.ring > 1;
+}
+
+static bool is_allgather(const cp_setting *setting)
+{
+    return has_ranks(setting) && setting->exchange.kind == CP_EXCHANGE_ALLGATHER;
+}
+
 static bool permutes(const cp_setting *setting)
 {
     return has_ranks(setting) && cp_layout_permutes(&setting->layout);
@@ -184,6 +199,9 @@ static const struct {
     [CP_NEEDS_NOTHING] = {"", NULL},
     [CP_NEEDS_RANKS] = {"more than one rank", has_ranks},
     [CP_NEEDS_ULYSSES] = {"more than one rank to share the heads (ulysses, usp)", shares_heads},
+    [CP_NEEDS_RING] = {"more than one rank on a ring, under ring or usp", has_ring},
+    [CP_NEEDS_RING_ALONE] = {"the ring exchange on more than one rank", is_ring},
+    [CP_NEEDS_ALLGATHER] = {"the allgather exchange on more than one rank", is_allgather},
     [CP_NEEDS_PERMUTATION] = {"a layout that permutes, on more than one rank", permutes},
     [CP_NEEDS_PADDING] = {"a layout that pads, on more than one rank", pads},
     [CP_NEEDS_PADDED_PIECES] =
@@ -231,6 +249,9 @@ static const cp_equivalent equivalents[] = {
     {"document_ids", "mask_given", "the row is one document, or the batch gives document_ids",
      "no jump is needed"},
     {"causal", "off_when_one", "a shard holds more than one token", "the switch is not touched"},
+    {"causal", "full_diagonal", "a shard holds one token", "it sees itself anyway"},
+    {"causal", "local_bottom_right", "the shards before the last one are empty",
+     "the last rank's queries are there"},
     {"window", "local", "no layer has a window", "there is nothing to shift"},
     {"window", "plus_one", "the row is not longer than the window", "no key is at the window's edge"},
     {"window", "minus_one", "the row is shorter than the window, or the window is 1",
@@ -246,6 +267,10 @@ static const cp_equivalent equivalents[] = {
     {"padding_mask", "shard", "padding is on the right alone", "causal attention does not look there"},
     {"padding_mask", "rotated", "there is no padding", "there is nothing to hide"},
     {"attention_scope", "shard", "every document lies inside one shard", "no query sees a key of another"},
+    {"attention_scope", "last_step_skipped", "no query sees a key of the next rank",
+     "the last step sees nothing"},
+    {"attention_scope", "first_only", "no query sees beyond the rank before its own",
+     "later steps see nothing"},
     {"alltoall_layout", "batch_sequence", "the batch has one row", "[P,1,S] and [1,(P,S)] are one order"},
     {"alltoall_layout", "rank_head", "a rank has one query head", "jP + p = ph + j where h = 1 and j = 0"},
     {"alltoall_layout", "strides_ignored", "a rank holds one token",
@@ -254,6 +279,19 @@ static const cp_equivalent equivalents[] = {
     {"gqa_map", "replica_order", "K is 1, or P divides K", "there is one head, or no replica"},
     {"gqa_grad", "one", "no head goes to two ranks", "there is one replica"},
     {"gqa_grad", "mean", "no head goes to two ranks", "there is one replica"},
+    {"gather_backward", "slice", "no query sees a key of another shard", "the others' gradients are 0"},
+    {"merge", "average", "no query sees a key of another shard", "there is nothing to merge"},
+    {"merge", "log2_mixed", "no query sees a key of another shard", "there is nothing to merge"},
+    {"merge", "no_maximum", "everywhere",
+     "the shipped cases have no log-sum-exp above 88: nothing overflows"},
+    {"merge", "inf_from_empty", "every query of a rank sees something of each block that the rank meets",
+     "no part is empty"},
+    {"ring_backward_kv", "first", "no query sees a key of another shard", "there is one step"},
+    {"ring_backward_kv", "forward_order", "no query sees a key of another shard", "there is one step"},
+    {"ring_backward_stats", "block_lse", "no query sees a key of another shard", "there is one block"},
+    {"ring_backward_stats", "block_delta", "no query sees a key of another shard", "there is one block"},
+    {"dkv_return", "dropped", "no query sees a key of another shard", "nobody else asks"},
+    {"dkv_return", "overwritten", "every key is seen by one rank", "nothing else has arrived"},
     {"loss_count", "per_rank", "all shards have the same number of targets", "the mean of means is the mean"},
     {"loss_count", "pads_counted", "there is no padding", "nothing is added"},
     {"loss_count", "before_shift", "the first label of every row is -100, or the batch gives shift_labels",

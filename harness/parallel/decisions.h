@@ -25,6 +25,9 @@ typedef enum cp_needs {
     CP_NEEDS_NOTHING,
     CP_NEEDS_RANKS,           /* more than one */
     CP_NEEDS_ULYSSES,         /* more than one rank to share the heads (ulysses, usp) */
+    CP_NEEDS_RING,            /* more than one rank on a ring (ring, usp) */
+    CP_NEEDS_RING_ALONE,      /* the ring exchange, and more than one rank */
+    CP_NEEDS_ALLGATHER,       /* that exchange, and more than one rank */
     CP_NEEDS_PERMUTATION,     /* a layout that permutes, and more than one rank */
     CP_NEEDS_PADDING,         /* a layout that pads, and more than one rank */
     CP_NEEDS_PADDED_PIECES,   /* one that is not striped, too */

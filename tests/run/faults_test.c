@@ -166,6 +166,16 @@ static size_t open_right_runs(right_run *runs, const golden_list *list)
     return count;
 }
 
+static cp_exchange_kind exchange_for(cp_needs needs)
+{
+    switch (needs) {
+    case CP_NEEDS_RING:
+    case CP_NEEDS_RING_ALONE: return CP_EXCHANGE_RING;
+    case CP_NEEDS_ALLGATHER: return CP_EXCHANGE_ALLGATHER;
+    default: return CP_EXCHANGE_ULYSSES;
+    }
+}
+
 static bool run_value(int decision, int value, right_run *runs, size_t count)
 {
     const cp_decision *d = cp_decision_at(decision);
@@ -173,10 +183,10 @@ static bool run_value(int decision, int value, right_run *runs, size_t count)
     bool agrees = true;
     for (size_t n = 0; n < count; n++)
         for (int s = 0; s < SIZES; s++) {
-            cp_run_options options = {
-                .P = sizes[s], .exchange = {.kind = CP_EXCHANGE_ULYSSES}, .dtype = CP_F64};
-            cp_decision_put(&options.decisions, decision, value);
             cp_needs needs = d->values[value].needs;
+            cp_run_options options = {
+                .P = sizes[s], .exchange = {.kind = exchange_for(needs)}, .dtype = CP_F64};
+            cp_decision_put(&options.decisions, decision, value);
             options.D = needs == CP_NEEDS_GROUPS || needs == CP_NEEDS_GROUPS_OF_RANKS ? 2 : 0;
             options.M = needs == CP_NEEDS_MICROBATCHES ? 2 : 0;
             if (cp_run_check(runs[n].golden.model, &options) == CP_REFUSED)
