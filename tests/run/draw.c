@@ -298,6 +298,19 @@ static void draw_layout(cp_layout_spec *layout, draw_stream *stream, int P, int6
         layout->cut[draw_below(stream, P)]++;
 }
 
+/* usp: a factorisation of P and a mesh order, or left to cp_exchange_settled. */
+static void draw_exchange(cp_exchange_spec *exchange, draw_stream *stream, int P)
+{
+    *exchange = (cp_exchange_spec){.kind = (cp_exchange_kind)draw_below(stream, CP_EXCHANGE_KINDS)};
+    if (exchange->kind != CP_EXCHANGE_USP || draw_chance(stream, 4))
+        return;
+    exchange->ulysses = (int)draw_between(stream, 1, P);
+    while (P % exchange->ulysses != 0)
+        exchange->ulysses--;
+    exchange->ring = P / exchange->ulysses;
+    exchange->ring_inner = draw_chance(stream, 2);
+}
+
 static void try_way(cp_run_options *options, draw_stream *stream, const cp_batch *batch)
 {
     enum { MOST = 9, MANY = 16, MOST_RANKS = 12 };
@@ -309,7 +322,7 @@ static void try_way(cp_run_options *options, draw_stream *stream, const cp_batch
         options->P = MANY;
     if (options->P * options->D > MOST_RANKS)
         options->D = 0;
-    options->exchange.kind = (cp_exchange_kind)draw_below(stream, CP_EXCHANGE_KINDS);
+    draw_exchange(&options->exchange, stream, options->P);
     options->attention = (cp_attention_form)draw_below(stream, CP_ATTENTION_FORMS);
     options->matmul = draw_chance(stream, 4) ? CP_MATMUL_ORDERED : CP_MATMUL_BLAS;
     options->recompute = draw_chance(stream, 4);
