@@ -7,6 +7,7 @@ int batch_tests(void);
 int dtype_tests(void);
 int hash_tests(void);
 int json_tests(void);
+int layout_plans_tests(void);
 int layout_tests(void);
 int mask_rules_tests(void);
 int rng_tests(void);
