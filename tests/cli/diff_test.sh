@@ -49,6 +49,14 @@ check 'JUnit says so' grep -q '<error' r.xml
 
 # info.
 expect 0 'aaaa|aaa+' cpeq info "$fixture" --cp 2 --layout contiguous
+expect 0 'ranks          00111100' cpeq info "$fixture" --cp 2 --layout zigzag
+printed 'aaaaaaa+'
+printed '(2 ranks, zigzag), +: added for the cut'
+expect 0 'ranks          01010101' cpeq info "$fixture" --cp 2 --layout striped
+expect 0 'ranks          00110011' cpeq info "$fixture" --cp 2 --layout striped:2
+expect 0 '  aaaaa|aa' cpeq info "$fixture" --cp 3 --layout uneven:0:5:2
+printed '|: cut (3 ranks, uneven:0:5:2)'
+expect 0 '5 tokens in all, expected the row' cpeq info "$fixture" --cp 2 --layout uneven:3,2
 expect 0 '..|.a|aa|a+' cpeq info "$golden/llama/left7.h5" --cp 4
 expect 0 'aaab|bbb+' cpeq info "$golden/llama/packed7.h5" --cp 2
 printed '^^ ^|^^'

@@ -22,6 +22,12 @@ refuse 'some/new/folder: holds rank-1.h5, which is of another run' cpeq run "$fi
 rm some/new/folder/rank-1.h5
 refuse 'some/new/folder: holds rank-0001.h5, which is of another run' cpeq run "$fixture" --per-rank \
     -o some/new/folder
+for layout in zigzag striped:2 uneven:0:5:2:0 per_document; do
+    rm -r some/new/folder
+    expect 0 'in each of 4 files' cpeq run "$fixture" --cp 4 --layout "$layout" --per-rank -o some/new/folder
+    expect 0 'SAME' cpeq diff "$fixture" some/new/folder
+    expect 0 "layout         $layout" cpeq info some/new/folder
+done
 expect 0 'float32' cpeq run "$fixture" --cp 2 --dtype float32 -o narrow.h5 -v
 expect 0 'float32, uncalibrated limits' cpeq diff "$fixture" narrow.h5
 expect 0 'trace/layer.0.out' cpeq run "$fixture" --cp 2 --trace -o trace.h5 -v

@@ -34,7 +34,10 @@ refuse 'expected EXPECTED and at least one ACTUAL, found 1 operand' cpeq diff "$
 for value in 0 -1 2x '' ' 2' 1e1 99999999999999999999; do
     refuse '--cp:' cpeq info "$fixture" --cp "$value"
 done
-refuse "--layout: no 'zigzag'; there are contiguous" cpeq info "$fixture" --layout zigzag
+refuse "--layout: no 'snake'; there are contiguous, zigzag" cpeq info "$fixture" --layout snake
+refuse "'striped:0': expected the tokens of a block" cpeq info "$fixture" --layout striped:0
+refuse "'uneven:4:x': expected each rank's tokens" cpeq info "$fixture" --layout uneven:4:x
+refuse "'zigzag:2': zigzag takes no parameter" cpeq info "$fixture" --layout zigzag:2
 for value in -1 nan inf 0x1 1e999 1.5.2 ''; do
     refuse '--rtol:' cpeq diff "$fixture" "$fixture" --rtol "$value"
     refuse '--atol:' cpeq diff "$fixture" "$fixture" --atol "$value"

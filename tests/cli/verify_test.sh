@@ -8,6 +8,15 @@ expect 0 '4 runs: 4 same' cpeq verify "$golden/llama/packed7.h5" --cp 1,2 --dtyp
 expect 0 '2 runs: 2 same' cpeq verify "$golden/llama/packed7.h5" --cp 2 --dtype float32,float64 --exchange ulysses \
     --layout contiguous --attention dense
 expect 0 ' same, 0 different' cpeq verify "$golden/llama/packed7.h5" --exchange all --layout all --attention all
+expect 0 '10 runs: 10 same' cpeq verify "$golden/llama/packed7.h5" --cp 2,4 --layout all
+printed 'uneven'
+printed 'per_document'
+expect 0 '4 runs: 4 same' cpeq verify "$golden/llama/packed7.h5" --cp 2 --layout striped:2,uneven:7,0,zigzag,uneven:3:4
+printed 'uneven:7:0'
+expect 2 '2 refused' cpeq verify "$golden/llama/packed7.h5" --cp 2 --layout uneven:3:3,uneven:7
+printed 'layout uneven:3:3: 6 tokens in all, expected the row'
+printed 'layout uneven:7: tokens of 1 ranks, expected those of 2'
+expect 3 'twice in the list' cpeq verify "$golden/llama/packed7.h5" --layout striped,striped:1
 expect 0 '1 refused' cpeq verify "$golden/llama/packed7.h5" --exchange all --cp 2
 printed 'exchange local: one rank holds every token'
 expect 0 '1 run: 1 same' cpeq verify "$golden/llama/packed7.h5" "$golden/llama/packed7.h5"
