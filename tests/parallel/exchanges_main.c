@@ -19,6 +19,6 @@ int main(int count, char **arguments)
 {
     if (cp_mpi_launched())
         return run_over_mpi(count > 1 ? arguments[1] : NULL);
-    return run_exchange_tests() + run_passing_tests() + run_mesh_tests() + run_usp_tests() +
-           run_disturbed_tests() + run_collective_tests() + run_shard_tests();
+    return run_exchange_tests() + run_ring_plan_tests() + run_passing_tests() + run_mesh_tests() +
+           run_usp_tests() + run_disturbed_tests() + run_collective_tests() + run_shard_tests();
 }

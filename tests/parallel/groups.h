@@ -5,6 +5,7 @@
 int run_exchange_tests(void);
 int run_collective_tests(void); /* sums, carries, reductions, embeddings' gradients */
 int run_passing_tests(void);
+int run_ring_plan_tests(void);
 int run_shard_tests(void);
 int run_mesh_tests(void);
 int run_usp_tests(void);
