@@ -16,11 +16,12 @@ class LocalBatch:
 
     input_ids       int64 [B,S], or None      padding: pad_token_id, or 0
     inputs_embeds   float [B,S,C], or None    padding: 0
-    position_ids    int64 [B,S]               padding: counts on from the last position of the row
+    position_ids    int64 [B,S]               padding: counts on from the position before it
     shift_labels    int64 [B,S]               already shifted; padding and ignored: -100
     document_ids    int64 [B,S]               padding of any kind: -1
     attention_mask  uint8 [B,S]               padding of any kind: 0
-    token_index     int64 [S]                 global index of each local position
+    token_index     int64 [S]                 global index of each local position; [B,S] where rows differ, which
+                                              they do with layout per_document
     batch_index     int64 [B]                 global row of each local row
     loss_count      targets among these positions
     num_items       the divisor of the whole step's loss: sum of token losses / num_items
@@ -45,24 +46,24 @@ def local_batch(fixture, rank=0, size=1, layout="contiguous", rows=None):
     """
     batch, (count, length) = fixture.batch, fixture.shape
     rows = np.arange(count) if rows is None else np.asarray(rows, dtype=np.int64)
-    token_index = layouts.global_indices(length, rank, size, layout)
-    targets = shift_labels(fixture)
-    padding = layouts.padded_length(length, size, layout) - length
+    homes = layouts.padded_rows(documents(fixture)[rows], size, layout)
+    places = layouts.local_places(documents(fixture)[rows], rank, size, layout)
+    token_index = np.take_along_axis(homes, places, axis=1)
 
     def cut(array, fill):
-        return _cut(array[rows], fill, padding, rank, size, layout)
+        values = np.take_along_axis(array[rows], _columns(np.maximum(token_index, 0), array), axis=1)
+        return np.where(_columns(token_index, array) >= 0, values, np.array(fill, array.dtype))
 
-    labels = cut(targets, IGNORED)
+    labels = cut(shift_labels(fixture), IGNORED)
     ids, embeds = batch.get("input_ids"), batch.get("inputs_embeds")
-    positions = position_ids(fixture)
     return LocalBatch(
         input_ids=None if ids is None else cut(ids, fixture.config.get("pad_token_id") or 0),
         inputs_embeds=None if embeds is None else cut(embeds, 0),
-        position_ids=cut(positions, positions[rows, -1:] + np.arange(1, padding + 1)),
+        position_ids=np.take_along_axis(_carried(position_ids(fixture)[rows], homes), places, axis=1),
         shift_labels=labels,
         document_ids=cut(documents(fixture), -1),
         attention_mask=cut(batch.get("attention_mask", np.ones((count, length), np.uint8)), 0),
-        token_index=token_index,
+        token_index=token_index[0] if (token_index == token_index[:1]).all() else token_index,
         batch_index=rows,
         loss_count=int((labels != IGNORED).sum()),
         num_items=divisor(fixture),
@@ -112,9 +113,13 @@ def documents(fixture):
     return np.where(mask != 0, found, -1)
 
 
-def _cut(array, fill, padding, rank, size, layout):
-    """This rank's positions of an array [B,T,...] after padding each row on the right."""
-    tail = np.empty((array.shape[0], padding, *array.shape[2:]), array.dtype)
-    tail[...] = fill
-    padded = np.concatenate([array, tail], axis=1)
-    return np.ascontiguousarray(padded[:, layouts.global_indices(padded.shape[1], rank, size, layout)])
+def _columns(index, array):
+    """index [B,S] with as many axes as array [B,T,...]."""
+    return index.reshape(*index.shape, *(1,) * (array.ndim - 2))
+
+
+def _carried(positions, homes):
+    """positions [B,T] at their places in the padded rows; padding counts on."""
+    places = np.arange(homes.shape[1])
+    before = np.maximum.accumulate(np.where(homes >= 0, places, 0), axis=1)
+    return np.take_along_axis(positions, np.take_along_axis(homes, before, axis=1), axis=1) + places - before

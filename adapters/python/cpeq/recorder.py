@@ -118,11 +118,11 @@ class Recorder:
                             if isinstance(given.get(name), torch.Tensor) and self._is_local(given[name])}
 
     def _is_local(self, value):
-        rows, length = len(self._local.batch_index), len(self._local.token_index)
+        rows, length = len(self._local.batch_index), self._local.token_index.shape[-1]
         return value.ndim >= 2 and value.shape[0] in (1, rows) and value.shape[1] == length
 
     def _put(self, name, value, ndim):
-        expected = [len(self._local.batch_index), len(self._local.token_index)]
+        expected = [len(self._local.batch_index), self._local.token_index.shape[-1]]
         if value.ndim != ndim or list(value.shape[:2]) != expected:
             raise FormatError(f"{self.path}: /{name}: expected rows and positions {expected} of this rank's batch,"
                               f" found shape {list(value.shape)}")

@@ -56,6 +56,22 @@ class Cutting(FolderTest):
     def test_zigzag(self):
         self.assertEqual(self.local(PLAIN, 0, 2, layout="zigzag").input_ids.tolist(), [[10, 11, 3, 3]])
 
+    def test_a_rank_without_tokens(self):
+        local = self.local(PLAIN, 1, 2, layout="uneven:5:0")
+        self.assertEqual(local.input_ids.shape, (1, 0))
+        self.assertEqual((local.token_index.tolist(), local.loss_count, local.num_items), ([], 0, 4))
+
+    def test_padding_behind_each_document(self):
+        two = {"input_ids": ids([10, 11, 12, 13, 14], [20, 21, 22, 23, 24]),
+               "labels": ids([1, 2, 3, 4, 5], [6, 7, 8, 9, 1]),
+               "position_ids": ids([0, 1, 2, 0, 1], [0, 1, 2, 3, 4])}
+        local = self.local(two, 0, 2, layout="per_document")
+        self.assertEqual(local.token_index.tolist(), [[0, -1, 3, -1], [0, 1, -1, -1]])
+        self.assertEqual(local.input_ids.tolist(), [[10, 3, 13, 3], [20, 21, 3, 3]])
+        self.assertEqual(local.position_ids.tolist(), [[0, 3, 0, 3], [0, 1, 6, 7]])
+        self.assertEqual(local.shift_labels.tolist(), [[2, -100, 5, -100], [7, 8, -100, -100]])
+        self.assertEqual(local.document_ids.tolist(), [[0, -1, 1, -1], [0, 0, -1, -1]])
+
     def test_an_unsharded_batch_is_whole(self):
         local = self.local(PLAIN, 0, 1)
         self.assertEqual(local.token_index.tolist(), [0, 1, 2, 3, 4])
