@@ -13,6 +13,7 @@
     extern const cp_router_ops cp_router_##width;                                                            \
     extern const cp_experts_ops cp_experts_##width;                                                          \
     extern const cp_attention_ops cp_attention_dense_##width;                                                \
+    extern const cp_attention_ops cp_attention_varlen_##width;                                               \
     extern const cp_attention_ops cp_attention_block_##width;                                                \
     extern const cp_partial_ops cp_partial_##width;                                                          \
     extern const cp_loss_ops cp_loss_##width;

@@ -159,7 +159,7 @@ typedef struct cp_experts_ops {
                      cp_arena *scratch, cp_precision precision);
 } cp_experts_ops;
 
-/* ---- attention_dense.c, attention_block.c ----------------------------------------------------------------------
+/* ---- attention_dense.c, attention_block.c, attention_varlen.c --------------------------------------------------
  * Any set of queries against any set of keys, each token known by its global index in its row:
  *
  *   t[i,j] = scale · q_i · k_j      z = softcap · tanh(t / softcap), or t where softcap is 0
@@ -176,6 +176,7 @@ typedef struct cp_experts_ops {
 typedef enum cp_attention_form {
     CP_ATTENTION_DENSE, /* the scores of a tile of queries against all keys */
     CP_ATTENTION_BLOCK, /* of a tile of queries against a block of keys: memory does not grow with the keys */
+    CP_ATTENTION_VARLEN, /* the same without padded keys and without a predicate: by segments and a window */
     CP_ATTENTION_FORMS
 } cp_attention_form;
 

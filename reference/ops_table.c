@@ -8,7 +8,8 @@
         .rope = &cp_rope_##width, .pointwise = &cp_pointwise_##width, .router = &cp_router_##width,          \
         .experts = &cp_experts_##width,                                                                      \
         .attention = {[CP_ATTENTION_DENSE] = &cp_attention_dense_##width,                                    \
-                      [CP_ATTENTION_BLOCK] = &cp_attention_block_##width},                                   \
+                      [CP_ATTENTION_BLOCK] = &cp_attention_block_##width,                                    \
+                      [CP_ATTENTION_VARLEN] = &cp_attention_varlen_##width},                                 \
         .partial = &cp_partial_##width, .loss = &cp_loss_##width                                             \
     }
 

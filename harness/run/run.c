@@ -18,6 +18,11 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
         return cp_fail(CP_REFUSED, "the reference computes in float64 and float32, not in %s",
                        cp_dtype_name(options->dtype));
     CP_TRY(cp_exchange_check(&options->exchange, options->P, program->H, program->K));
+    for (int m = 0; options->attention == CP_ATTENTION_VARLEN && m < program->mask_count; m++)
+        if (program->masks[m].chunk)
+            return cp_fail(CP_REFUSED,
+                           "chunked attention needs the dense mask: varlen knows causal order, windows and "
+                           "documents alone");
     CP_TRY(cp_layout_check(&options->layout, options->P, model->fixture->batch.T));
     const cp_batch *batch = &model->fixture->batch;
     CP_TRY(cp_batch_plan_check(batch, options->D, options->M, model->fixture->path));

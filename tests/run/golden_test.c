@@ -52,6 +52,33 @@ static void recomputation_changes_nothing(void **state)
     run_all(&(cp_run_options){.P = 1, .dtype = CP_F64, .recompute = true}, "float64, recomputed");
 }
 
+/* Segments and a window in place of masks, where no layer has chunks. */
+static void varlen_equals_transformers(void **state)
+{
+    (void)state;
+    const cp_run_options options = {.P = 1, .dtype = CP_F64, .attention = CP_ATTENTION_VARLEN};
+    golden_list list = golden_all();
+    double worst = 0;
+    char worst_name[CP_RESULT_SENTENCE] = "";
+    size_t same = 0, refused = 0;
+    for (size_t n = 0; n < list.count; n++) {
+        golden_model golden = golden_open(list.paths[n]);
+        if (strstr(list.paths[n], "llama4") != NULL) {
+            assert_status(cp_run_check(golden.model, &options), CP_REFUSED,
+                          "chunked attention needs the dense mask");
+            refused++;
+        } else {
+            same += golden_same(&golden, &options, &worst, worst_name, sizeof worst_name);
+        }
+        golden_release(golden);
+    }
+    print_message("varlen: %zu of %zu fixtures same, %zu refused, worst error %.1e of its scale (%s)\n", same,
+                  list.count, refused, worst, worst_name);
+    assert_int_equal(same + refused, list.count);
+    assert_in_range(refused, 1, list.count / 4);
+    golden_close(list);
+}
+
 /* Counts the entries that differ, in rows whose results have a meaning: all of them, padding included. */
 static int64_t mask_differences(const golden_model *golden, const cp_run_options *options, int64_t layer,
                                 const uint8_t *expected)
@@ -117,6 +144,7 @@ int main(void)
         cmocka_unit_test(float32_stays_within_its_limits),
         cmocka_unit_test(traces_equal_transformers),
         cmocka_unit_test(recomputation_changes_nothing),
+        cmocka_unit_test(varlen_equals_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
