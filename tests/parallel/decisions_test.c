@@ -24,6 +24,8 @@ static const char *const names[] = {
     "alltoall_layout",
     "gqa_map",
     "gqa_grad",
+    "sink",
+    "sink_grad",
     "rank_data",
     "gather_backward",
     "merge",

@@ -123,13 +123,13 @@ static bool is_equivalent(const char *decision, const char *value)
  * these families have every mask. */
 #ifdef CPEQ_FEW_FAMILIES
 enum { ENOUGH = 6 };
-static const char *const families[] = {"gemma3_text/", "llama/", "llama4_dense/", "llama_bias/",
-                                       "llama_tied/"};
+static const char *const families[] = {"gemma3_text/",  "gpt_oss/",    "llama/",
+                                       "llama4_dense/", "llama_bias/", "llama_tied/"};
 #else
 enum { ENOUGH = INT_MAX };
-static const char *const families[] = {"gemma2/",       "gemma3_text/", "llama/",
-                                       "llama4_dense/", "llama_bias/",  "llama_h24/",
-                                       "llama_kv4/",    "llama_tied/",  "mistral/"};
+static const char *const families[] = {"gemma2/",       "gemma3_text/", "gpt_oss/",   "llama/",
+                                       "llama4_dense/", "llama_bias/",  "llama_h24/", "llama_kv4/",
+                                       "llama_tied/",   "mistral/"};
 #endif
 
 static bool wanted(const char *name)
