@@ -12,6 +12,8 @@ done < <(sed -n 's/^    \(cpeq verify .* --fault .*\)/\1/p' "$document" "$root/d
 check 'many lines' [ "$passed" -gt 40 ]
 
 # The table of layouts: what each rank holds, and its pairs of a query and a key.
+grep -E '^(contiguous|zigzag|striped)[:0-9]* +0 ' "$document" >layouts
+check 'four layouts' [ "$(wc -l <layouts)" -eq 4 ]
 while read -r layout table; do
     expect 0 '' cpeq info $packed --cp 4 --layout "$layout"
     sed -n 's/^  ranks  *//p; t end; s/^  row 0  *//p; :end' .out | tail -n 1 | awk '
@@ -21,7 +23,7 @@ while read -r layout table; do
           print tokens[0] tokens[1] tokens[2] tokens[3], work[0], work[1], work[2], work[3] }' |
         tr -s ' ' | sed 's/^ //' >drawn
     check "the row of $layout" diff <(tr -s ' ' <<<"$table") drawn
-done < <(grep -E '^(contiguous|zigzag|striped)[:0-9]* +0 ' "$document")
+done <layouts
 
 # What info is said to print: each line below it.
 while read -r line; do
