@@ -70,7 +70,8 @@ typedef struct cp_exchange_setup {
 /* The mixer of this rank. It borrows comm, layout, rules and lives in `arena` together with its plans. A plan is made
  * at the first call for each kind of attention, so `arena` must grow (cp_arena_growing) or have room to spare, must
  * not measure and must not be the arena that calls are given, from which the tensors come that are moved. `ops` may be
- * the shape table with a measuring comm. */
+ * the shape table with a measuring comm. A predicate that an attention is asked with stays as it is while the mixer
+ * lives: a ring's schedule is made from it once. */
 cp_mixer *cp_exchange_open(const cp_exchange_spec *spec, const cp_exchange_setup *setup);
 
 #endif

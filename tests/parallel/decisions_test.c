@@ -165,6 +165,38 @@ static void refuses_what_means_nothing(void **state)
                   "gqa_map=modulo needs more than one rank to share the heads (ulysses, usp)");
 }
 
+static void refuses_what_means_nothing_under_an_exchange(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *needs;
+        bool allgather, ring, usp; /* allowed on 2 ranks, which under usp are a ring */
+    } cases[] = {
+        {"merge=average", "more than one rank on a ring, under ring or usp", false, true, true},
+        {"dkv_return=dropped", "more than one rank on a ring, under ring or usp", false, true, true},
+        {"causal=full_diagonal", "the ring exchange on more than one rank", false, true, false},
+        {"attention_scope=first_only", "the ring exchange on more than one rank", false, true, false},
+        {"gather_backward=slice", "the allgather exchange on more than one rank", true, false, false},
+        {"causal=local_bottom_right", "the allgather exchange on more than one rank", true, false, false},
+    };
+    cp_setting settings[] = {{.exchange.kind = CP_EXCHANGE_ALLGATHER},
+                             {.exchange.kind = CP_EXCHANGE_RING},
+                             {.exchange = {CP_EXCHANGE_USP, 1, 2, false}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cp_decisions decisions = {0};
+        assert_ok(cp_decisions_set(&decisions, cases[i].text));
+        const bool allowed[] = {cases[i].allgather, cases[i].ring, cases[i].usp};
+        for (int s = 0; s < 3; s++) {
+            settings[s].P = 2;
+            settings[s].D = settings[s].M = 1;
+            if (allowed[s])
+                assert_ok(cp_decisions_check(&decisions, &settings[s]));
+            else
+                assert_status(cp_decisions_check(&decisions, &settings[s]), CP_REFUSED, cases[i].needs);
+        }
+    }
+}
+
 static void refuses_what_means_nothing_under_a_layout(void **state)
 {
     (void)state;
@@ -219,6 +251,7 @@ int run_decisions_tests(void)
         cmocka_unit_test(lists_what_is_known),
         cmocka_unit_test(refuses_what_means_nothing),
         cmocka_unit_test(refuses_what_means_nothing_under_a_layout),
+        cmocka_unit_test(refuses_what_means_nothing_under_an_exchange),
         cmocka_unit_test(equivalents_name_values),
     };
     return cmocka_run_group_tests_name("decisions", tests, NULL, NULL);
