@@ -240,12 +240,72 @@ static void softcap_backward_in_place(void **state)
     assert_memory_equal(d, expected, sizeof expected);
 }
 
+/* Of equal scores that of the lower index is taken. */
+static void router_takes_the_first_of_equals(void **state)
+{
+    (void)state;
+    enum { E = 4 };
+    double logits[E] = {1, 3, 3, 3}, weights[E];
+    const double expected[E] = {0, 0.5, 0.5, 0};
+    cp_ops_of(CP_F64)->router->forward(CP_VIEW(weights, CP_F64, 1, 1, E), CP_VIEW(logits, CP_F64, 1, 1, E), 2,
+                                       (cp_precision){0});
+    assert_memory_equal(weights, expected, sizeof expected);
+}
+
+typedef struct one_expert {
+    double y, gate, up; /* the output; gradients by the two projections */
+} one_expert;
+
+/* Everything of size 1, behind an expert that is not chosen. */
+static one_expert run_one_expert(double gate, double up)
+{
+    enum { E = 2 };
+    double x = 1, weights[E] = {0, 1}, ups[E][2] = {{5, 5}, {gate, up}}, downs[E] = {5, 1}, y, dout = 1;
+    double dx = 0, dweights[E] = {0}, dups[E][2] = {{0}}, ddowns[E] = {0};
+    const cp_experts experts = {.up = CP_VIEW(ups, CP_F64, E, 2, 1), .down = CP_VIEW(downs, CP_F64, E, 1, 1)};
+    const cp_experts gradients = {.up = CP_VIEW(dups, CP_F64, E, 2, 1),
+                                  .down = CP_VIEW(ddowns, CP_F64, E, 1, 1)};
+    const cp_experts_form form = {.alpha = 1.702, .shift = 1, .limit = 7};
+    const cp_experts_ops *ops = cp_ops_of(CP_F64)->experts;
+    cp_arena scratch;
+    assert_ok(cp_arena_open(&scratch, 1 << 12));
+    cp_tensor in = CP_VIEW(&x, CP_F64, 1, 1, 1), chosen = CP_VIEW(weights, CP_F64, 1, 1, E);
+    ops->forward(CP_VIEW(&y, CP_F64, 1, 1, 1), in, chosen, &experts, form, &scratch, (cp_precision){0});
+    ops->backward(CP_VIEW(&dx, CP_F64, 1, 1, 1), CP_VIEW(dweights, CP_F64, 1, 1, E), &gradients,
+                  CP_VIEW(&dout, CP_F64, 1, 1, 1), in, chosen, &experts, form, &scratch, (cp_precision){0});
+    cp_arena_close(&scratch);
+    assert_true(dweights[0] == 0 && dups[0][0] == 0 && dups[0][1] == 0 && ddowns[0] == 0);
+    assert_near(dweights[1], y, 1e-14);
+    assert_near(ddowns[1], y, 1e-14);
+    assert_near(dx, gate * dups[1][0] + up * dups[1][1], 1e-12);
+    return (one_expert){y, dups[1][0], dups[1][1]};
+}
+
+/* Beyond the limit projections are cut and have no gradient; at it they have. The gate has no lower limit. */
+static void experts_are_clamped(void **state)
+{
+    (void)state;
+    const double s = 1 / (1 + exp(-1.702 * 7)), low = 1 / (1 + exp(1.702 * 8));
+    one_expert beyond = run_one_expert(9, -8);
+    assert_near(beyond.y, -6 * 7 * s, 1e-13);
+    assert_true(beyond.gate == 0 && beyond.up == 0);
+    one_expert above = run_one_expert(-8, 9);
+    assert_near(above.y, 8 * -8 * low, 1e-13);
+    assert_near(above.gate, 8 * (low - 1.702 * 8 * low * (1 - low)), 1e-13);
+    assert_true(above.up == 0);
+    one_expert at = run_one_expert(7, 7);
+    assert_near(at.gate, 8 * (s + 1.702 * 7 * s * (1 - s)), 1e-13);
+    assert_near(at.up, 7 * s, 1e-13);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_backward),
         cmocka_unit_test(embedding_drops_the_padding_row),
         cmocka_unit_test(softcap_backward_in_place),
+        cmocka_unit_test(router_takes_the_first_of_equals),
+        cmocka_unit_test(experts_are_clamped),
     };
     return cmocka_run_group_tests_name("gradients", tests, NULL, NULL);
 }
