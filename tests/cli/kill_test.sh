@@ -60,18 +60,20 @@ sleep_tenths() { sleep "$(printf '%d.%03d' $((whole * $1 / 10000)) $((whole * $1
 end_all() { kill -KILL "$launcher" "${ranks[@]}" 2>/dev/null; }
 
 met=0
+exchanges=(ring ulysses usp:2x2 allgather)
 for tenths in 0 1 2 3 4 5 6 7; do
     target=killed$tenths.h5
-    if ! start run big.h5 --cp 4 -o "$target"; then
+    exchange=${exchanges[tenths % 4]}
+    if ! start run big.h5 --cp 4 --exchange "$exchange" -o "$target"; then
         fail "four ranks did not start"
         continue
     fi
     sleep_tenths $tenths
-    if ! kill -KILL "${ranks[tenths % 4]}" 2>/dev/null; then
+    if ! kill -KILL "${ranks[(tenths + tenths / 4) % 4]}" 2>/dev/null; then
         wait $launcher # it was done already
         continue
     fi
-    check "the others end within 10 s of a kill after $tenths tenths" ended $launcher 10
+    check "the others end within 10 s of a kill after $tenths tenths of $exchange" ended $launcher 10
     alive $launcher && end_all
     wait $launcher
     status=$?
@@ -80,7 +82,7 @@ for tenths in 0 1 2 3 4 5 6 7; do
     check "a message after $tenths tenths" [ -s "$work/.err" ]
     check "no rank is left after $tenths tenths" none_alive "${ranks[@]}"
     if [ -e "$target" ]; then expect 0 'SAME' cpeq diff whole.h5 "$target"; fi
-    expect 0 "$target" mpirun -n 4 "$program" run big.h5 --cp 4 -o "$target"
+    expect 0 "$target" mpirun -n 4 "$program" run big.h5 --cp 4 --exchange "$exchange" -o "$target"
     check "what the killed one left is swept" no_such_file "$target".*.tmp
     expect 0 'SAME' cpeq diff whole.h5 "$target"
 done
