@@ -66,7 +66,11 @@ both() {
     printed refused
 }
 both 'exchange local: one rank holds every token; 3 ranks need another exchange' --cp 3 --exchange local
-both '4 heads are no multiple of 3 ranks' --cp 3
+both '4 heads are no multiple of 3 ranks; usp:1x3 would do' --cp 3
+both 'exchange usp: 2 times 3 ranks are not 4; usp:4x1 would do' --cp 4 --exchange usp:2x3
+both 'over the ranks of a ulysses group, but 4 heads are no multiple of 3 ranks; usp:2x3 would do' --cp 6 \
+    --exchange usp:3x2
+both 'gqa_map=modulo needs more than one rank to share the heads (ulysses, usp)' --cp 2 --exchange usp:1x2 --fault gqa_map=modulo
 both 'alltoall_layout=rank_head needs more than one rank to share the heads (ulysses, usp)' --fault alltoall_layout=rank_head
 both 'label_shift=shard needs more than one rank' --fault label_shift=shard
 check 'nothing written' no_such_file x.h5

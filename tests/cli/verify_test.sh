@@ -17,6 +17,13 @@ expect 2 '2 refused' cpeq verify "$golden/llama/packed7.h5" --cp 2 --layout unev
 printed 'layout uneven:3:3: 6 tokens in all, expected the row'
 printed 'layout uneven:7: tokens of 1 ranks, expected those of 2'
 expect 3 'twice in the list' cpeq verify "$golden/llama/packed7.h5" --layout striped,striped:1
+expect 0 '3 runs: 3 same' cpeq verify "$golden/llama/packed7.h5" --cp 4 --exchange usp,usp:2x2,usp:2x2:ring-inner
+printed 'usp:2x2:ring-inner'
+expect 1 'different' cpeq verify "$golden/llama/packed7.h5" --cp 4 --exchange usp:2x2 --fault gqa_map=modulo
+expect 0 'mesh.h5' cpeq run "$golden/llama/packed7.h5" --cp 4 --exchange usp -o mesh.h5
+expect 0 'usp:4x1' cpeq info mesh.h5
+expect 0 'in each of 4 files' cpeq run "$golden/llama/packed7.h5" --cp 4 --exchange usp:2x2:ring-inner --per-rank -o mesh
+expect 0 'SAME' cpeq diff "$golden/llama/packed7.h5" mesh
 expect 0 '1 refused' cpeq verify "$golden/llama/packed7.h5" --exchange all --cp 2
 printed 'exchange local: one rank holds every token'
 expect 0 '1 run: 1 same' cpeq verify "$golden/llama/packed7.h5" "$golden/llama/packed7.h5"
