@@ -111,6 +111,9 @@ cp_status cp_layout_check(const cp_layout_spec *spec, int P, int64_t T)
     for (int n = 0; n < spec->cuts; n++)
         sum += spec->cut[n];
     char text[CP_LAYOUT_TEXT];
+    if (spec->block > T) /* it would be padding for the most part, of any size */
+        return cp_fail(CP_REFUSED, "layout %s: blocks of %" PRId64 " tokens, the row has %" PRId64,
+                       cp_layout_text(spec, text), spec->block, T);
     if (spec->cuts > 0 && spec->cuts != P)
         return cp_fail(CP_REFUSED, "layout %s: tokens of %d ranks, expected those of %d",
                        cp_layout_text(spec, text), spec->cuts, P);

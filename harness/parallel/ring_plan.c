@@ -124,6 +124,37 @@ static cp_ring_step step_backward(const ring *r, int t)
 
 /* ---- the plan --------------------------------------------------------------------------------------------------- */
 
+typedef struct span {
+    const int64_t *index; /* global */
+    int64_t count;
+} span;
+
+static span part(span whole, int64_t first, int64_t count)
+{
+    return (span){whole.index + first, count};
+}
+
+/* Whether any query sees any key. A cover goes by ranges, and shards that lie apart (zigzag, striped) have wide ones:
+ * what it leaves open is cut in halves until it is certain, at the latest with one query and one key. */
+static bool sees_any(const cp_visibility *visibility, int64_t row, span queries, span keys)
+{
+    cp_cover cover =
+        cp_visibility_cover(visibility, row, queries.index, queries.count, keys.index, keys.count);
+    if (cover != CP_COVER_SOME)
+        return cover == CP_COVER_ALL;
+    if (queries.count == 1 && keys.count == 1)
+        return cp_visible(visibility, row, queries.index[0], keys.index[0]);
+    bool cut_queries = queries.count >= keys.count;
+    int64_t half = (cut_queries ? queries.count : keys.count) / 2;
+    for (int piece = 0; piece < 2; piece++) {
+        span whole = cut_queries ? queries : keys;
+        span some = piece == 0 ? part(whole, 0, half) : part(whole, half, whole.count - half);
+        if (sees_any(visibility, row, cut_queries ? some : queries, cut_queries ? keys : some))
+            return true;
+    }
+    return false;
+}
+
 void cp_ring_sees(uint8_t *sees, const cp_visibility *visibility, const cp_layout *layout, int rank)
 {
     int64_t S = layout->tokens[rank];
@@ -131,8 +162,8 @@ void cp_ring_sees(uint8_t *sees, const cp_visibility *visibility, const cp_layou
         int64_t keys = layout->tokens[s];
         sees[s] = 0;
         for (int64_t row = 0; row < layout->B && !sees[s]; row++)
-            sees[s] = cp_visibility_cover(visibility, row, layout->index[rank] + row * S, S,
-                                          layout->index[s] + row * keys, keys) != CP_COVER_NONE;
+            sees[s] = sees_any(visibility, row, (span){layout->index[rank] + row * S, S},
+                               (span){layout->index[s] + row * keys, keys});
     }
 }
 

@@ -72,7 +72,7 @@ typedef struct cp_ring_plan {
     cp_ring_step *forward, *backward;
 } cp_ring_plan;
 
-/* sees[s] = whether any query of `rank` may see a key of rank s, by the predicate of `rank`. [P] */
+/* sees[s] = whether any query of `rank` sees a key of rank s, by the predicate of `rank`. [P] */
 void cp_ring_sees(uint8_t *sees, const cp_visibility *visibility, const cp_layout *layout, int rank);
 
 /* sees [P,P]: row r is that of rank r. Arrays in `arena`. */

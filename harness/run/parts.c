@@ -35,13 +35,17 @@ void cp_ranks_release(cp_ranks *ranks)
 static const char *named(cp_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static const char *named(cp_arena *arena, const char *format, ...)
 {
-    char text[2 * CP_NAME_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    size_t bytes = strlen(text) + 1;
-    return memcpy(cp_arena_take(arena, bytes), text, bytes);
+    cp_check(length >= 0, "a name that cannot be written: %s", format);
+    size_t bytes = (size_t)length + 1;
+    char *text = cp_arena_take(arena, bytes);
+    va_start(arguments, format);
+    vsnprintf(text, bytes, format, arguments);
+    va_end(arguments);
+    return text;
 }
 
 static void add(cp_results *results, const char *name, cp_tensor tensor)

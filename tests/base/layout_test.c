@@ -343,6 +343,9 @@ static void cuts_must_fit(void **state)
     (void)state;
     cp_layout_spec spec = layout_named("uneven:3:1:0");
     assert_ok(cp_layout_check(&spec, 3, 4));
+    cp_layout_spec striped = {.kind = CP_LAYOUT_STRIPED, .block = 5};
+    assert_ok(cp_layout_check(&striped, 4, 5));
+    assert_status(cp_layout_check(&striped, 4, 4), CP_REFUSED, "blocks of 5 tokens, the row has 4");
     assert_status(cp_layout_check(&spec, 2, 4), CP_REFUSED, "tokens of 3 ranks, expected those of 2");
     assert_status(cp_layout_check(&spec, 3, 5), CP_REFUSED,
                   "uneven:3:1:0: 4 tokens in all, expected the row's 5");

@@ -315,11 +315,81 @@ static void wrong_schedules_are_what_they_say(void **state)
     over_all_matrices(with_other_keys);
 }
 
+/* ---- who sees whom ----------------------------------------------------------------------------------------------- */
+
+enum { ROW = 16, RANKS = 4 };
+
+static const struct {
+    cp_layout_spec layout;
+    cp_mask mask;
+    bool packed;
+    int pairs; /* of ranks: the table of docs/exchanges.md; 0: not there */
+} shards[] = {
+    {{.kind = CP_LAYOUT_CONTIGUOUS}, {0}, false, 10},
+    {{.kind = CP_LAYOUT_CONTIGUOUS}, {.window = 2}, false, 7},
+    {{.kind = CP_LAYOUT_CONTIGUOUS}, {.window = 4}, false, 7},
+    {{.kind = CP_LAYOUT_CONTIGUOUS}, {.chunk = 4}, false, 4},
+    {{.kind = CP_LAYOUT_CONTIGUOUS}, {0}, true, 8},
+    {{.kind = CP_LAYOUT_ZIGZAG}, {0}, false, 16},
+    {{.kind = CP_LAYOUT_ZIGZAG}, {.window = 2}, false, 10},
+    {{.kind = CP_LAYOUT_ZIGZAG}, {.window = 4}, false, 14},
+    {{.kind = CP_LAYOUT_ZIGZAG}, {.chunk = 4}, false, 8},
+    {{.kind = CP_LAYOUT_ZIGZAG}, {0}, true, 11},
+    {{.kind = CP_LAYOUT_STRIPED}, {.window = 2}, false, 8},
+    {{.kind = CP_LAYOUT_STRIPED}, {.window = 4}, false, 16},
+    {{.kind = CP_LAYOUT_STRIPED}, {.chunk = 4}, false, 10},
+    {{.kind = CP_LAYOUT_STRIPED}, {0}, true, 0},
+    {{.kind = CP_LAYOUT_UNEVEN, .cuts = RANKS, .cut = {0, 11, 0, 5}}, {.window = 3}, true, 0},
+    {{.kind = CP_LAYOUT_PER_DOCUMENT}, {.window = 3}, true, 0},
+};
+
+static bool sees_by_hand(const cp_visibility *visibility, const cp_layout *layout, int rank, int source)
+{
+    for (int64_t l = 0; l < layout->tokens[rank]; l++)
+        for (int64_t k = 0; k < layout->tokens[source]; k++)
+            if (cp_visible(visibility, 0, layout->index[rank][l], layout->index[source][k]))
+                return true;
+    return false;
+}
+
+static void ranks_see_exactly_whom_a_token_sees(void **state)
+{
+    (void)state;
+    int64_t ids[ROW] = {0}, documents[ROW];
+    for (int i = 0; i < ROW; i++) /* 5, 1, 7, 3 */
+        documents[i] = (i >= 5) + (i >= 6) + (i >= 13);
+    for (size_t n = 0; n < sizeof shards / sizeof *shards; n++) {
+        cp_batch batch = {.B = 1, .T = ROW, .input_ids = ids, .labels = ids};
+        batch.document_ids = shards[n].packed ? documents : NULL;
+        cp_arena arena = cp_arena_growing();
+        cp_tokens tokens;
+        cp_layout layout;
+        cp_tokens_plan(&tokens, &layout, &batch, &shards[n].layout, RANKS, &(cp_token_rules){0}, &arena);
+        int pairs = 0;
+        for (int rank = 0; rank < RANKS; rank++) {
+            cp_visibility visibility;
+            uint8_t sees[RANKS];
+            cp_visibility_plan(&visibility, shards[n].mask, &tokens, &layout, rank, &(cp_mask_rules){0},
+                               &arena);
+            cp_ring_sees(sees, &visibility, &layout, rank);
+            for (int source = 0; source < RANKS; source++) {
+                if (sees[source] != sees_by_hand(&visibility, &layout, rank, source))
+                    fail_msg("case %zu: rank %d, keys of rank %d: %d", n, rank, source, sees[source]);
+                pairs += sees[source];
+            }
+        }
+        if (shards[n].pairs > 0 && pairs != shards[n].pairs)
+            fail_msg("case %zu: %d pairs of ranks, expected %d", n, pairs, shards[n].pairs);
+        cp_arena_close(&arena);
+    }
+}
+
 int run_ring_plan_tests(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_meets_once),
         cmocka_unit_test(wrong_schedules_are_what_they_say),
+        cmocka_unit_test(ranks_see_exactly_whom_a_token_sees),
     };
     return cmocka_run_group_tests_name("ring schedules", tests, NULL, NULL);
 }
