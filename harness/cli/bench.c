@@ -2,7 +2,9 @@
  *
  *   cpeq-bench gemm THREADS      GF/s of OpenBLAS's sgemm and dgemm
  *   cpeq-bench step T P          of a training step of a 33.6 M llama in float32: seconds, GF/s, bytes of one rank's
- *                                step by plan, peak bytes of the process */
+ *                                step by plan, peak bytes of the process
+ *   cpeq-bench memory T          bytes of the same step by plan, which is not run
+ *   cpeq-bench attention T       seconds of one layer's attention, forward and backward: causal, and all seen */
 #include "base/rng.h"
 #include "harness/run/make.h"
 #include "harness/run/rank.h"
@@ -133,28 +135,42 @@ static cp_status time_step(double *seconds, const cp_model *model, const cp_run_
     return status;
 }
 
-static cp_status bench_model(const cp_fixture *fixture, int P)
+static cp_status print_step(const cp_model *model, const cp_run_options *options, int64_t T)
+{
+    double seconds = 0;
+    cp_run_memory memory = {0};
+    CP_TRY(time_step(&seconds, model, options));
+    CP_TRY(cp_run_measure(&memory, model, options, 0));
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("%.3f %.1f %zu %lld\n", seconds, 1e-9 * operations(cp_model_program(model), T) / seconds,
+           memory.step, 1024LL * usage.ru_maxrss);
+    return CP_OK;
+}
+
+static cp_status print_memory(const cp_model *model, const cp_run_options *options, int64_t T)
+{
+    (void)T;
+    cp_run_memory memory = {0};
+    CP_TRY(cp_run_measure(&memory, model, options, 0));
+    printf("%zu\n", memory.step);
+    return CP_OK;
+}
+
+typedef cp_status print_figures(const cp_model *model, const cp_run_options *options, int64_t T);
+
+static cp_status bench_model(const cp_fixture *fixture, int P, print_figures *print)
 {
     cp_model *model = NULL;
     CP_TRY(cp_model_open(&model, fixture));
-    cp_run_options options = {.P = P, .dtype = CP_F32};
+    cp_run_options options = {.P = P, .dtype = CP_F32, .attention = CP_ATTENTION_BLOCK};
     options.exchange.kind = P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
-    double seconds = 0;
-    cp_run_memory memory = {0};
-    cp_status status = time_step(&seconds, model, &options);
-    if (status == CP_OK)
-        status = cp_run_measure(&memory, model, &options, 0);
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    if (status == CP_OK)
-        printf("%.3f %.1f %zu %lld\n", seconds,
-               1e-9 * operations(cp_model_program(model), fixture->batch.T) / seconds, memory.step,
-               1024LL * usage.ru_maxrss);
+    cp_status status = print(model, &options, fixture->batch.T);
     cp_model_close(model);
     return status;
 }
 
-static int bench_step(int64_t T, int P)
+static int bench_step(int64_t T, int P, print_figures *print)
 {
     cp_json *json = NULL;
     cp_weight *weights = NULL;
@@ -172,11 +188,63 @@ static int bench_step(int64_t T, int P)
     fixture.weights = weights;
     fixture.weight_count = count;
     fixture.batch = (cp_batch){.B = 1, .T = T, .input_ids = ids, .labels = ids};
-    cp_status status = bench_model(&fixture, P);
+    cp_status status = bench_model(&fixture, P, print);
     free(ids);
     cp_make_weights_close(weights, count);
     cp_json_close(json);
     return status == CP_OK ? 0 : complain();
+}
+
+/* ---- attention ---------------------------------------------------------------------------------------------------- */
+
+enum { H = 8, K = 4, D = 64 };
+
+static double attention_seconds(cp_arena *arena, int64_t T, const int64_t *order, const cp_visibility *whole)
+{
+    static const int32_t heads[H] = {0, 0, 1, 1, 2, 2, 3, 3};
+    cp_visibility visibility = *whole;
+    visibility.order = order;
+    cp_tensor index = CP_VIEW((void *)whole->distance, CP_I64, 1, T);
+    cp_attention attention = {&visibility, index, index, heads, heads, 0.125, 0};
+    size_t mark = cp_arena_mark(arena);
+    cp_tensor q = CP_TAKE(arena, CP_F32, 1, T, H, D), dq = CP_TAKE(arena, CP_F32, 1, T, H, D);
+    cp_tensor k = CP_TAKE(arena, CP_F32, 1, T, K, D), dk = CP_TAKE(arena, CP_F32, 1, T, K, D);
+    cp_tensor o = CP_TAKE(arena, CP_F32, 1, T, H, D), lse = CP_TAKE(arena, CP_F32, 1, T, H);
+    cp_tensor zeros[] = {q, dq, k, dk};
+    for (size_t n = 0; n < sizeof zeros / sizeof *zeros; n++)
+        cp_tensor_zero(zeros[n]);
+    const cp_attention_ops *ops = cp_ops_of(CP_F32)->attention[CP_ATTENTION_BLOCK];
+    double begin = now();
+    ops->forward(o, lse, q, k, k, &attention, arena, (cp_precision){0});
+    ops->backward(dq, dk, dk, o, lse, lse, q, k, k, &attention, arena, (cp_precision){0});
+    double seconds = now() - begin;
+    cp_arena_release(arena, mark);
+    return seconds;
+}
+
+static int bench_attention(int64_t T)
+{
+    int64_t *index = malloc((size_t)T * sizeof *index);
+    int64_t *zero = calloc((size_t)T, sizeof *zero);
+    uint8_t *real = malloc((size_t)T);
+    cp_arena arena;
+    cp_check(index && zero && real, "out of memory");
+    if (cp_arena_open(&arena, (size_t)T * 64 * 1024) != CP_OK)
+        return complain();
+    memset(real, 1, (size_t)T);
+    for (int64_t t = 0; t < T; t++)
+        index[t] = t;
+    cp_visibility all = {.B = 1, .T = T, .real = real, .document = zero, .scope = zero};
+    all.order = all.chunk = zero;
+    all.distance = index;
+    attention_seconds(&arena, T, index, &all);
+    printf("%.3f %.3f\n", attention_seconds(&arena, T, index, &all),
+           attention_seconds(&arena, T, zero, &all));
+    cp_arena_close(&arena);
+    free(real);
+    free(zero);
+    free(index);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -184,7 +252,11 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "gemm") == 0)
         return bench_gemm((int)strtol(argv[2], NULL, 10));
     if (argc == 4 && strcmp(argv[1], "step") == 0)
-        return bench_step(strtol(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10));
-    fprintf(stderr, "usage: cpeq-bench gemm THREADS | cpeq-bench step T P\n");
+        return bench_step(strtol(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10), print_step);
+    if (argc == 3 && strcmp(argv[1], "memory") == 0)
+        return bench_step(strtol(argv[2], NULL, 10), 1, print_memory);
+    if (argc == 3 && strcmp(argv[1], "attention") == 0)
+        return bench_attention(strtol(argv[2], NULL, 10));
+    fprintf(stderr, "usage: cpeq-bench gemm THREADS | step T P | memory T | attention T\n");
     return BAD_USAGE;
 }
