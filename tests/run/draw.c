@@ -90,8 +90,9 @@ static void set_layers(cp_json *config, draw_stream *stream)
 
 static void set_flags(cp_json *config, draw_stream *stream)
 {
-    static const char *const flags[] = {"attention_bias", "mlp_bias", "tie_word_embeddings", "use_qk_norm",
-                                        "attn_temperature_tuning"};
+    static const char *const flags[] = {"attention_bias",          "mlp_bias",
+                                        "tie_word_embeddings",     "use_qk_norm",
+                                        "attn_temperature_tuning", "output_router_logits"};
     for (size_t n = 0; n < sizeof flags / sizeof *flags; n++) {
         bool set = draw_chance(stream, 2);
         if (has(config, flags[n]))
@@ -219,7 +220,8 @@ static const int64_t *draw_numbers(draw_case *drawn, draw_stream *stream, int64_
     return out;
 }
 
-static void try_batch(draw_case *drawn, draw_stream *stream, int64_t C)
+/* A balancing loss of experts is one of all tokens: no micro-batches then. */
+static void try_batch(draw_case *drawn, draw_stream *stream, int64_t C, bool balanced)
 {
     cp_batch *batch = &drawn->fixture.batch;
     *batch = (cp_batch){.B = draw_between(stream, 1, 4), .T = draw_between(stream, 1, 14)};
@@ -234,7 +236,7 @@ static void try_batch(draw_case *drawn, draw_stream *stream, int64_t C)
     if (padding != NO_PADDING && (!batch->document_ids || draw_chance(stream, 2)))
         draw_mask(drawn, rows);
     draw_targets(drawn, stream, rows);
-    if (draw_chance(stream, 4))
+    if (draw_chance(stream, 4) && !balanced)
         batch->microbatch = draw_numbers(drawn, stream, batch->B);
     if (draw_chance(stream, 4))
         batch->data_parallel = draw_numbers(drawn, stream, 3);
@@ -257,6 +259,7 @@ void draw_model(draw_case *drawn, uint64_t seed, int64_t number)
     assert_ok(cp_json_parse(&config, drawn->config, strlen(drawn->config), "drawn"));
     assert_ok(cp_models_build(&program, config, "drawn"));
     int64_t C = program->C;
+    bool balanced = program->balance.given;
     cp_program_close(program);
     drawn->fixture = (cp_fixture){.path = "drawn",
                                   .id = "drawn",
@@ -270,7 +273,7 @@ void draw_model(draw_case *drawn, uint64_t seed, int64_t number)
                               seed + (uint64_t)number));
     drawn->fixture.weights = weights;
     do /* a batch may be without a target */
-        try_batch(drawn, &stream, C);
+        try_batch(drawn, &stream, C, balanced);
     while (cp_batch_check(&drawn->fixture.batch, VOCABULARY, "drawn") != CP_OK);
     assert_ok(cp_model_open(&drawn->model, &drawn->fixture));
 }
