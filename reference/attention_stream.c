@@ -99,7 +99,7 @@ CP_CLONES static void final_row(real *z, int64_t n, real highest, real total)
 static void hidden_scores(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_span keys)
 {
     cp_tile_scores(s->z, STRIDE, s->q, p, t, keys);
-    hide(s->z, NULL, s->covers, p, t, keys, -(real)INFINITY);
+    hide(s->z, NULL, s->covers, p, t, keys, p->hidden);
 }
 
 static void add_values(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_span keys)
@@ -227,13 +227,16 @@ static void block_gradient(const cp_attention_gradients *g, const backward_space
     cp_gemm(rows, keys.count, p->Dv, 1, plain(s->dout, p->Dv),
             transpose(keys_matrix(p->v, t->b, keys.first, value_head_of(p, t))), false, s->ds, STRIDE,
             p->precision.matmul);
+    if (p->shows_hidden)
+        hide(s->p, NULL, s->covers, p, t, keys, p->hidden);
     for (int64_t row = 0; row < rows; row++) {
         real lse = *cp_scalar(g->lse, token_head(p, t, row));
         real delta = *cp_scalar(g->delta, token_head(p, t, row));
         cp_tile_row_gradient(s->p + row * STRIDE, s->ds + row * STRIDE, lse, delta,
                              (real)p->attention->softcap, keys.count);
     }
-    hide(s->p, s->ds, s->covers, p, t, keys, 0);
+    if (!p->shows_hidden)
+        hide(s->p, s->ds, s->covers, p, t, keys, 0);
     for (int64_t row = 0; row < rows && p->rounds; row++)
         cp_tile_row_scale(s->p + row * STRIDE, keys.count, 1, true);
 }

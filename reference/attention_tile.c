@@ -67,6 +67,8 @@ cp_problem cp_problem_state(cp_tensor q, cp_tensor k, cp_tensor v, const cp_atte
                     .D = q.extent[3],
                     .Dv = v.extent[3]};
     check(&p);
+    p.shows_hidden = !CP_SHAPE_ONLY && attention->softcap > 0 && attention->visibility->masked_before_cap;
+    p.hidden = p.shows_hidden ? -(real)attention->softcap : -(real)INFINITY;
     int64_t heads = cp_largest_stack(attention->key_head, attention->value_head, p.H, STACK_HEADS);
     p.tile = cp_min(heads == 1 ? 128 : 64, p.Sq);
     p.tiles = p.tile ? (p.Sq + p.tile - 1) / p.tile : 0;

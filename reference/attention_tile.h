@@ -42,6 +42,8 @@ typedef struct cp_problem {
     int64_t B, Sq, Sk, H, D, Dv;
     int64_t tile, tiles; /* queries in a tile, tiles in a batch row */
     int64_t rows;        /* of the largest stack: queries x heads */
+    bool shows_hidden;   /* a hidden key has a finite score: nothing is left out */
+    real hidden;         /* the score of a hidden key */
     cp_head_groups groups;
 } cp_problem;
 
@@ -100,7 +102,8 @@ static inline cp_span key_tile(const cp_problem *p, int64_t first)
 
 static inline cp_cover cover_of(const cp_problem *p, const cp_tile *t, int64_t key)
 {
-    return p->mask.cover(p->mask.source, t->b, t->queries, key_tile(p, key));
+    cp_cover cover = p->mask.cover(p->mask.source, t->b, t->queries, key_tile(p, key));
+    return cover == CP_COVER_NONE && p->shows_hidden ? CP_COVER_SOME : cover;
 }
 
 /* out [rows,width] = the tile's rows of `from` [B,Sq,H,width]. */

@@ -166,6 +166,8 @@ typedef struct cp_experts_ops {
  *   lse_i = log Σ_{j visible} exp z[i,j]            −∞ where nothing is visible
  *   o_i   = Σ_{j visible} exp(z[i,j] − lse_i) v_j   0 there
  *
+ * Where visibility->masked_before_cap and there is a softcap, keys that are not visible take part with z = −softcap.
+ *
  * q [B,Sq,H,D]  k [B,Sk,K,D]  v [B,Sk,Kv,Dv]  o [B,Sq,H,Dv] (rounded)  lse [B,Sq,H]
  * The backward takes the FINAL lse (over all keys) and delta_i = Σ_d do_id · o_id of the FINAL o, and adds this key
  * set's share:

@@ -163,6 +163,7 @@ void cp_visibility_plan(cp_visibility *visibility, cp_mask mask, const cp_tokens
         .distance = rules->window == CP_WINDOW_LOCAL ? layout->slot : tokens->coordinate,
         .chunk = plan_chunk(&plan, rules->chunk),
         .window = plan_window(&plan, rules->window),
+        .masked_before_cap = rules->softcap_order == CP_MASK_THEN_SOFTCAP,
     };
 }
 

@@ -60,12 +60,19 @@ typedef enum cp_scope_rule {
     CP_SCOPE_RULES
 } cp_scope_rule;
 
+typedef enum cp_softcap_order {
+    CP_SOFTCAP_THEN_MASK, /* a hidden key takes no part */
+    CP_MASK_THEN_SOFTCAP, /* its score −∞ goes through the cap, which makes −cap of it: a visible one */
+    CP_SOFTCAP_ORDERS
+} cp_softcap_order;
+
 typedef struct cp_mask_rules {
     cp_causal_rule causal;
     cp_window_rule window;
     cp_chunk_rule chunk;
     cp_padding_rule padding_mask;
     cp_scope_rule attention_scope;
+    cp_softcap_order softcap_order;
 } cp_mask_rules;
 
 /* All arrays [B,T]. */
@@ -75,6 +82,7 @@ typedef struct cp_visibility {
     const int64_t *document, *scope, *order, *distance, *chunk;
     const int64_t *key_order; /* order[j] of keys, where it is not that of queries; else NULL */
     int64_t window;           /* 0: none */
+    bool masked_before_cap;   /* for whoever caps scores: what this hides has the score −cap, not −∞ */
 } cp_visibility;
 
 /* The predicate that `rank` applies in layers of this mask. Arrays in `arena`, or shared with `tokens`. */

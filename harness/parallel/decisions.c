@@ -263,6 +263,7 @@ static const cp_equivalent equivalents[] = {
      "local and global chunks begin at the same tokens"},
     {"chunk", "no_padding", "nothing is padded on the left", "there is nothing to take off"},
     {"chunk", "dropped", "the row is not longer than the chunk", "it is one chunk"},
+    {"softcap_order", "mask_then_cap", "no layer caps its scores", "there is no cap to go through"},
     {"padding_mask", "dropped", "padding is on the right alone", "causal attention does not look there"},
     {"padding_mask", "shard", "padding is on the right alone", "causal attention does not look there"},
     {"padding_mask", "rotated", "there is no padding", "there is nothing to hide"},

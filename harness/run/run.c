@@ -18,6 +18,9 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
         return cp_fail(CP_REFUSED, "the reference computes in float64 and float32, not in %s",
                        cp_dtype_name(options->dtype));
     CP_TRY(cp_exchange_check(&options->exchange, options->P, program->H, program->K));
+    if (options->attention == CP_ATTENTION_VARLEN &&
+        options->decisions.masks.softcap_order != CP_SOFTCAP_THEN_MASK)
+        return cp_fail(CP_REFUSED, "softcap_order=mask_then_cap: varlen has no mask that could be capped");
     for (int m = 0; options->attention == CP_ATTENTION_VARLEN && m < program->mask_count; m++)
         if (program->masks[m].chunk)
             return cp_fail(CP_REFUSED,

@@ -19,6 +19,7 @@ static const char *const names[] = {
     "auto_pad",
     "window",
     "chunk",
+    "softcap_order",
     "causal",
     "attention_scope",
     "alltoall_layout",

@@ -84,7 +84,7 @@ static void set_visibility(stage *s)
             scope[at] = i % 5;
     }
     s->visibility =
-        (cp_visibility){BATCH, n->T, real, document, scope, order, distance, chunk, NULL, n->window};
+        (cp_visibility){BATCH, n->T, real, document, scope, order, distance, chunk, NULL, n->window, false};
     s->index = CP_VIEW(index, CP_I64, BATCH, n->T);
 }
 
