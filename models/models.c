@@ -59,7 +59,7 @@ static const struct {
      "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}}"},
     {"mixtral", cp_family_mixtral,
      "{\"model_type\": \"mixtral\", " SMALL "\"intermediate_size\": 6, \"num_hidden_layers\": 2, "
-                                            "\"hidden_act\": \"silu\", \"sliding_window\": null, "
+     "\"hidden_act\": \"silu\", \"sliding_window\": null, "
      "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"output_router_logits\": true, "
      "\"router_aux_loss_coef\": 0.05, \"router_jitter_noise\": 0.0, \"tie_word_embeddings\": false, "
      "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1000000.0}}"},
