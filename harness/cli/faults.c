@@ -1,10 +1,15 @@
 #include "harness/cli/command.h"
+#include "harness/cli/coverage.h"
 #include "harness/cli/output.h"
 #include "harness/parallel/decisions.h"
 
 #include <string.h>
 
-const cp_option cp_faults_options[] = {{0}};
+const cp_option cp_faults_options[] = {
+    {"coverage", 0, "SUITE", "run each wrong value on the fixtures there: which of them show, and where"},
+    {"write", 0, "FILE", "with --coverage: the table of it, as the sources keep that of fixtures/golden"},
+    {0},
+};
 
 /* ---- text --------------------------------------------------------------------------------------------------------- */
 
@@ -17,24 +22,40 @@ static void print_lines(const char *prefix, const char *lines)
     }
 }
 
-static void print_wrong_value(const cp_decision_value *value)
+/* What running it on fixtures/golden gave. */
+static void print_shown(const cp_shown *shown)
+{
+    char text[CP_SHOWN_TEXT];
+    printf("        shows in: %s (%d of %d runs", cp_shown_text(text, shown),
+           shown->cases + shown->structural, shown->runs);
+    if (shown->loss)
+        printf("; the loss alone tells by more than 1 %% in %d", shown->told);
+    printf(")\n");
+    if (shown->example[0] != '\0')
+        printf("        such as: %s\n", shown->example);
+}
+
+static void print_wrong_value(const cp_decision_value *value, const cp_shown *shown)
 {
     printf("    %s: %s\n", value->name, value->formula);
     if (value->shows[0] != '\0')
         printf("        expected in: %s\n", value->shows);
     if (value->where[0] != '\0')
         printf("        seen with: %s\n", value->where);
+    if (shown)
+        print_shown(shown);
     if (value->needs != CP_NEEDS_NOTHING)
         printf("        needs: %s\n", cp_needs_text(value->needs));
     print_lines("        reported: ", value->reports);
 }
 
-static void print_decision(const cp_decision *decision)
+static void print_decision(int number)
 {
+    const cp_decision *decision = cp_decision_at(number);
     printf("%s: %s\n", decision->name, decision->question);
     printf("    %s (right): %s\n", decision->values[0].name, decision->values[0].formula);
     for (int v = 1; v < decision->count; v++)
-        print_wrong_value(&decision->values[v]);
+        print_wrong_value(&decision->values[v], cp_shown_known(number, v));
     printf("\n");
 }
 
@@ -122,6 +143,11 @@ int cp_command_faults(const cp_session *session, const cp_arguments *arguments)
     cp_status status = cp_operands_check(arguments, 0, 0, "no operand");
     if (status != CP_OK)
         return cp_complain(session, status);
+    const char *suite = cp_value(arguments, "coverage"), *table = cp_value(arguments, "write");
+    if (table && !suite)
+        return cp_complain(session, cp_fail(CP_BAD_USAGE, "--write: needs --coverage SUITE"));
+    if (suite)
+        return cp_faults_coverage(session, suite, table);
     if (session->json) {
         cp_print_json(decisions_json());
         return 0;
@@ -131,7 +157,7 @@ int cp_command_faults(const cp_session *session, const cp_arguments *arguments)
         return 0;
     }
     for (int d = 0; d < cp_decisions_count(); d++)
-        print_decision(cp_decision_at(d));
+        print_decision(d);
     print_equivalents();
     return 0;
 }

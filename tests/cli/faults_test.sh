@@ -19,4 +19,12 @@ while read -r fault status fixture options; do
     expect "$status" '' cpeq verify "$golden/$fixture.h5" $options --fault "$fault" -q
 done <"$root/tests/cli/faults_caught.txt"
 check 'every name is among those' diff -u names <(cut -d' ' -f1 "$root/tests/cli/faults_caught.txt")
+# A suite of one case cannot show everything, and says what.
+expect 1 'window=dropped: no case of this suite shows it' cpeq faults --coverage "$golden/llama/len4.h5"
+printed 'show nowhere'
+expect 1 '"missing"' cpeq faults --coverage "$golden/llama/len4.h5" --json --write written.def
+check 'the table is written' grep -q '^CP_SHOWN("loss_count", "per_rank", ' written.def
+expect 3 'needs --coverage SUITE' cpeq faults --write written.def
+expect 2 '' cpeq faults --coverage "$work"
+expect 4 'cannot be written' cpeq faults --coverage "$golden/llama/len4.h5" --write /nowhere/written.def
 finish

@@ -1,0 +1,16 @@
+/* cpeq faults --coverage: which wrong values a suite of fixtures can show. */
+#ifndef CPEQ_HARNESS_CLI_COVERAGE_H
+#define CPEQ_HARNESS_CLI_COVERAGE_H
+
+#include "harness/cli/command.h"
+#include "harness/run/shown.h"
+
+/* "loss, logits, gradients", or "structure", or "nothing", into `text`; returns it. */
+enum { CP_SHOWN_TEXT = 64 };
+const char *cp_shown_text(char text[CP_SHOWN_TEXT], const cp_shown *shown);
+
+/* Runs every wrong value on the fixtures below `suite`, prints what shows where, and what nowhere; the table goes to
+ * `table` too, where it is not NULL, as shown.def has it. Returns the exit status. */
+int cp_faults_coverage(const cp_session *session, const char *suite, const char *table);
+
+#endif
