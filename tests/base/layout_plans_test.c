@@ -14,8 +14,11 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 /* "cuts" are drawn, empty ranks among them. */
 static cp_layout_spec layout_of(size_t which, int P, int64_t T, cp_rng rng, uint64_t number)
 {
-    if (strcmp(layouts[which], "cuts") != 0)
-        return layout_named(layouts[which]);
+    if (strcmp(layouts[which], "cuts") != 0) {
+        cp_layout_spec named = layout_named(layouts[which]);
+        named.block = named.block < T ? named.block : T;
+        return named;
+    }
     cp_layout_spec spec = {.kind = CP_LAYOUT_UNEVEN, .cuts = P};
     for (int64_t i = 0; i < T; i++)
         spec.cut[cp_rng_below(rng, number << 8 | (uint64_t)i, P)]++;

@@ -119,7 +119,8 @@ static void each_layout_is_its_formula(void **state)
     for (size_t n = 0; n < sizeof formulas / sizeof *formulas; n++)
         for (int P = 1; P <= MOST_RANKS; P++)
             for (int64_t T = 1; T <= MOST_TOKENS; T++)
-                assert_formula(n, P, T);
+                if (formulas[n].block <= T)
+                    assert_formula(n, P, T);
 }
 
 /* ---- cuts -------------------------------------------------------------------------------------------------------- */
