@@ -153,7 +153,7 @@ cp_mixer *cp_exchange_allgather(const cp_exchange_setup *setup)
     m->group.mixer.attend = allgather_attend;
     m->group.mixer.attend_backward = allgather_attend_backward;
     m->whole_index = cp_group_whole_index(layout, setup->arena);
-    m->sinks = setup->rules->sinks.sink != CP_SINK_DROPPED;
+    m->sinks = cp_sink_plan_make(&setup->rules->sinks, 1, 0, 0).given;
     m->weight = cp_gather_weights(setup->rules->gather_backward, P, cp_comm_rank(setup->comm), setup->arena);
     m->received = cp_arena_take(setup->arena, (size_t)P * sizeof *m->received);
     m->sent = cp_arena_take(setup->arena, (size_t)P * sizeof *m->sent);

@@ -17,6 +17,7 @@ typedef struct schedule {
 
 typedef struct ring_state {
     const cp_exchange_rules *rules;
+    cp_sink_plan sinks;
     cp_arena *arena; /* for plans */
     int64_t longest; /* tokens of the largest shard */
     schedule *schedules;
@@ -60,7 +61,10 @@ static const cp_ring_plan *plan_for(const ring_mixer *m, const cp_visibility *vi
     *made = (schedule){.visibility = visibility, .next = s->schedules};
     uint8_t *sees = cp_arena_take(s->arena, (size_t)P * (size_t)P);
     gather_sees(sees, m, visibility, s->arena);
-    cp_ring_plan_make(&made->plan, &s->rules->ring, sees, P, cp_comm_rank(m->group.comm), s->arena);
+    cp_ring_rules rules = s->rules->ring;
+    if (cp_comm_measures(m->group.comm)) /* no pairing takes more than blocks with their own keys */
+        rules.backward_kv = CP_RING_BACKWARD_KV_STEP;
+    cp_ring_plan_make(&made->plan, &rules, sees, P, cp_comm_rank(m->group.comm), s->arena);
     s->schedules = made;
     return &made->plan;
 }
@@ -179,17 +183,12 @@ typedef struct statistics {
 
 static bool has_sink(const ring_mixer *m, const cp_attend *attend)
 {
-    return m->state->rules->sinks.sink != CP_SINK_DROPPED && cp_tensor_given(attend->sink);
+    return m->state->sinks.given && cp_tensor_given(attend->sink);
 }
 
-static bool sink_in_every_block(const ring_mixer *m)
+static void accumulated(const ring_mixer *m, const cp_ring_plan *plan, cp_tensor tensor)
 {
-    return m->state->rules->sinks.sink == CP_SINK_ONCE_PER_BLOCK;
-}
-
-static void accumulated(const ring_mixer *m, cp_tensor tensor)
-{
-    if (m->state->rules->ring.accumulate_dtype == CP_ACCUMULATE_BFLOAT16)
+    if (plan->narrow)
         m->group.mixer.ops->partial->narrow(tensor);
 }
 
@@ -200,7 +199,7 @@ static void attend_blocks(const ring_mixer *m, outcome all, cp_tensor q, cp_tens
     const cp_mixer *mixer = &m->group.mixer;
     const cp_partial_ops *partial = mixer->ops->partial;
     const cp_ring_plan *plan = plan_for(m, attend->visibility);
-    bool sinks = sink_in_every_block(m) && has_sink(m, attend);
+    bool sinks = m->state->sinks.every_block && has_sink(m, attend);
     outcome part = take_outcome(all.o, all.lse, scratch);
     pair held = packed(m, k, v, scratch), spare = take_pair(m, k, v, scratch);
     for (int t = 0; t < plan->steps; t++) {
@@ -214,9 +213,10 @@ static void attend_blocks(const ring_mixer *m, outcome all, cp_tensor q, cp_tens
                                                     precision);
         if (sinks)
             partial->sink(now.o, now.lse, attend->sink, exact);
-        if (t > 0)
-            partial->merge[m->state->rules->merge](all.o, all.lse, now.o, now.lse, exact);
-        accumulated(m, all.o);
+        if (t == 0)
+            continue;
+        partial->merge[m->state->rules->merge](all.o, all.lse, now.o, now.lse, exact);
+        accumulated(m, plan, all.o);
     }
 }
 
@@ -230,10 +230,10 @@ static void ring_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, cp_
     size_t mark = cp_arena_mark(arena);
     attend_blocks(m, (outcome){o, lse}, q, k, v, attend, arena, precision);
     cp_arena_release(arena, mark);
-    if (has_sink(m, attend) && !sink_in_every_block(m))
+    if (has_sink(m, attend) && !m->state->sinks.every_block)
         mixer->ops->partial->sink(o, lse, attend->sink, exact);
     if (precision.rounding == CP_ROUND_BF16)
-        mixer->ops->partial->narrow(o); /* once, of what was accumulated in float */
+        mixer->ops->partial->narrow(o); /* the merged one, as the form rounds its own */
     saved->tensor[SAVED_LSE] = lse;
 }
 
@@ -286,8 +286,8 @@ static statistics with_block_delta(const ring_mixer *m, const backward_call *c, 
     return (statistics){.lse = c->merged.lse, .delta = c->room.delta};
 }
 
-static void backward_step(const ring_mixer *m, const backward_call *c, pair *gradients, const pair *held,
-                          const cp_ring_step *step)
+static void backward_step(const ring_mixer *m, const backward_call *c, const cp_ring_plan *plan,
+                          pair *gradients, const pair *held, const cp_ring_step *step)
 {
     typedef statistics choose(const ring_mixer *m, const backward_call *c, const pair *held,
                               const cp_attention *attention);
@@ -309,14 +309,13 @@ static void backward_step(const ring_mixer *m, const backward_call *c, pair *gra
     mixer->ops->attention[mixer->form]->backward(c->dq, first_tokens(gradients->k, count),
                                                  first_tokens(gradients->v, count), c->dout, s.lse, s.delta,
                                                  c->q, keys.k, keys.v, &attention, c->scratch, c->precision);
-    accumulated(m, gradients->k);
-    accumulated(m, gradients->v);
+    accumulated(m, plan, gradients->k);
+    accumulated(m, plan, gradients->v);
 }
 
-static void backward_blocks(const ring_mixer *m, const backward_call *c, cp_tensor dk, cp_tensor dv,
-                            cp_tensor k, cp_tensor v)
+static void backward_blocks(const ring_mixer *m, const backward_call *c, const cp_ring_plan *plan,
+                            cp_tensor dk, cp_tensor dv, cp_tensor k, cp_tensor v)
 {
-    const cp_ring_plan *plan = plan_for(m, c->attend->visibility);
     pair held = packed(m, k, v, c->scratch), spare = take_pair(m, k, v, c->scratch);
     pair gradients = take_pair(m, k, v, c->scratch), spare_gradients = take_pair(m, k, v, c->scratch);
     pair room = take_pair(m, k, v, c->scratch);
@@ -324,18 +323,18 @@ static void backward_blocks(const ring_mixer *m, const backward_call *c, cp_tens
         const cp_ring_step *step = &plan->backward[t];
         travel(m, &held, &spare, &step->keys);
         if (step->sees)
-            backward_step(m, c, &gradients, &held, step);
+            backward_step(m, c, plan, &gradients, &held, step);
         bring_home(m, dk, dv, &gradients, &room, &step->home);
         travel(m, &gradients, &spare_gradients, &step->gradients);
     }
 }
 
-static void sink_backward(const ring_mixer *m, cp_tensor dsink, const statistics *s, const cp_attend *attend)
+static void sink_backward(const ring_mixer *m, const cp_ring_plan *plan, cp_tensor dsink, const statistics *s,
+                          const cp_attend *attend)
 {
     if (!has_sink(m, attend))
         return;
-    const cp_ring_plan *plan = plan_for(m, attend->visibility);
-    for (int t = 0; t < (sink_in_every_block(m) ? plan->steps : 1); t++)
+    for (int t = 0; t < (m->state->sinks.every_block ? plan->steps : 1); t++)
         if (plan->forward[t].sees)
             m->group.mixer.ops->partial->sink_backward(dsink, s->lse, s->delta, attend->sink);
 }
@@ -348,16 +347,17 @@ static void ring_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tensor 
     const ring_mixer *m = (const ring_mixer *)mixer;
     cp_group_check(&m->group, attend, q, k, v);
     size_t mark = cp_arena_mark(scratch);
+    const cp_ring_plan *plan = plan_for(m, attend->visibility);
     cp_tensor lse = saved->tensor[SAVED_LSE];
     backward_call c = {
         .q = q, .dq = dq, .dout = dout, .attend = attend, .scratch = scratch, .precision = precision};
     c.merged = (statistics){lse, cp_tensor_take(scratch, lse.dtype, lse.dims, lse.extent)};
-    if (m->state->rules->ring.backward_stats != CP_RING_BACKWARD_STATS_MERGED)
+    if (plan->own_statistics)
         c.room = (block_results){take_outcome(o, lse, scratch),
                                  cp_tensor_take(scratch, lse.dtype, lse.dims, lse.extent)};
     mixer->ops->partial->delta(c.merged.delta, dout, o);
-    sink_backward(m, dsink, &c.merged, attend);
-    backward_blocks(m, &c, dk, dv, k, v);
+    sink_backward(m, plan, dsink, &c.merged, attend);
+    backward_blocks(m, &c, plan, dk, dv, k, v);
     cp_arena_release(scratch, mark);
 }
 
@@ -366,7 +366,9 @@ static void ring_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tensor 
 cp_mixer *cp_exchange_ring(const cp_exchange_setup *setup)
 {
     ring_state *state = cp_arena_take(setup->arena, sizeof *state);
-    *state = (ring_state){.rules = setup->rules, .arena = setup->arena};
+    *state = (ring_state){.rules = setup->rules,
+                          .sinks = cp_sink_plan_make(&setup->rules->sinks, 1, 0, 0),
+                          .arena = setup->arena};
     for (int rank = 0; rank < setup->layout->P; rank++)
         if (setup->layout->tokens[rank] > state->longest)
             state->longest = setup->layout->tokens[rank];

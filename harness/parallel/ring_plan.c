@@ -173,7 +173,9 @@ void cp_ring_plan_make(cp_ring_plan *plan, const cp_ring_rules *rules, const uin
     ring r = {rules, sees, P, rank, 1};
     for (int s = 0; s < P; s++)
         r.steps = last_step(&r, s) >= r.steps ? last_step(&r, s) + 1 : r.steps;
-    *plan = (cp_ring_plan){.steps = r.steps};
+    *plan = (cp_ring_plan){.steps = r.steps,
+                           .narrow = rules->accumulate_dtype == CP_ACCUMULATE_BFLOAT16,
+                           .own_statistics = rules->backward_stats != CP_RING_BACKWARD_STATS_MERGED};
     plan->forward = cp_arena_take(arena, (size_t)r.steps * sizeof *plan->forward);
     plan->backward = cp_arena_take(arena, (size_t)r.steps * sizeof *plan->backward);
     for (int t = 0; t < r.steps; t++) {

@@ -69,6 +69,8 @@ typedef struct cp_ring_step {
 /* As many steps on every rank. The forward reads block, sees, held and keys alone. */
 typedef struct cp_ring_plan {
     int steps;
+    bool narrow;         /* what is accumulated is rounded to bfloat16 */
+    bool own_statistics; /* the backward needs the results over each block alone */
     cp_ring_step *forward, *backward;
 } cp_ring_plan;
 

@@ -15,6 +15,7 @@ cp_sink_plan cp_sink_plan_make(const cp_sink_rules *rules, int P, int rank, int6
 {
     int64_t count = H / P;
     return (cp_sink_plan){.given = rules->sink != CP_SINK_DROPPED,
+                          .every_block = rules->sink == CP_SINK_ONCE_PER_BLOCK,
                           .first = rules->sink == CP_SINK_RANK0_SLICE ? 0 : rank * count,
                           .count = count,
                           .weight = weight_of(rules->sink_grad, P, rank)};

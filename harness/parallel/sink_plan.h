@@ -17,7 +17,8 @@ typedef enum cp_sink_rule {
 typedef enum cp_sink_grad {
     CP_SINK_GRAD_OWNERS,   /* every rank's share of its own heads is added */
     CP_SINK_GRAD_OWN_ONLY, /* only the heads of rank 0 get one: the others' shares are not brought there */
-    CP_SINK_GRAD_SUMMED_AGAIN, /* what is whole already is added over the ranks once more: P times it */
+    CP_SINK_GRAD_SUMMED_AGAIN, /* what is whole already is added over the ranks once more: times the
+                                  ranks that share the heads */
     CP_SINK_GRADS
 } cp_sink_grad;
 
@@ -28,11 +29,12 @@ typedef struct cp_sink_rules {
 
 typedef struct cp_sink_plan {
     bool given;
+    bool every_block;     /* not once, after all keys, but in each block that is met */
     int64_t first, count; /* the sinks that the rank's query heads read, and whose gradients it adds to */
     double weight;        /* factor of its share of the gradient */
 } cp_sink_plan;
 
-/* Of `rank`, where P ranks share H query heads evenly; P = 1: every rank has all heads. */
+/* Of `rank`, where P ranks share H query heads evenly; P = 1: every rank has all heads, and their sinks. */
 cp_sink_plan cp_sink_plan_make(const cp_sink_rules *rules, int P, int rank, int64_t H);
 
 #endif
