@@ -176,8 +176,8 @@ typedef struct cp_experts_ops {
  * Under CP_ROUND_BF16 scores, probabilities and o are rounded, as transformers' eager attention has them.
  * Every form computes this; they differ in what they hold at a time. */
 typedef enum cp_attention_form {
-    CP_ATTENTION_DENSE, /* the scores of a tile of queries against all keys */
     CP_ATTENTION_BLOCK, /* of a tile of queries against a block of keys: memory does not grow with the keys */
+    CP_ATTENTION_DENSE, /* the scores of a tile of queries against all keys */
     CP_ATTENTION_VARLEN, /* the same without padded keys and without a predicate: by segments and a window */
     CP_ATTENTION_FORMS
 } cp_attention_form;

@@ -24,7 +24,7 @@ const cp_option cp_run_command_options[] = {
      "which rank holds which token: contiguous, zigzag, striped[:block], uneven[:tokens of each rank], "
      "per_document (contiguous)"},
     {"dtype", 0, "NAME", "float64, float32 (float64)"},
-    {"attention", 0, "NAME", "how scores are held: dense, block, varlen (dense)"},
+    {"attention", 0, "NAME", "how scores are held: block, dense, varlen (block)"},
     {"per-rank", 0, NULL, "one file a rank, as the ranks of a real job would write them"},
     {"trace", 0, NULL, "keep what crosses the layers, and its gradients"},
     {"transport", 0, "NAME", "threads, mpi (mpi under mpirun, else threads)"},

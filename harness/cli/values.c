@@ -10,7 +10,7 @@ const char *cp_transport_value(int value)
 const char *cp_attention_value(int value)
 {
     static const char *const names[CP_ATTENTION_FORMS] = {
-        [CP_ATTENTION_DENSE] = "dense", [CP_ATTENTION_BLOCK] = "block", [CP_ATTENTION_VARLEN] = "varlen"};
+        [CP_ATTENTION_BLOCK] = "block", [CP_ATTENTION_DENSE] = "dense", [CP_ATTENTION_VARLEN] = "varlen"};
     return names[value];
 }
 

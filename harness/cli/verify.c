@@ -21,7 +21,7 @@ const cp_option cp_verify_options[] = {
     {"layout", 0, "LIST",
      "contiguous, zigzag, striped[:block], uneven[:tokens of each rank], per_document, all (contiguous)"},
     {"dtype", 0, "LIST", "float64, float32, all (float64)"},
-    {"attention", 0, "LIST", "dense, block, varlen, all (dense)"},
+    {"attention", 0, "LIST", "block, dense, varlen, all (block)"},
     {"transport", 0, "NAME", "threads, mpi (mpi under mpirun, else threads)"},
     {"filter", 0, "GLOB", "only fixtures of this name, as 'llama/*'"},
     {"fault", 0, "DECISION=VALUE", "set one decision wrong; 'cpeq faults' lists them"},

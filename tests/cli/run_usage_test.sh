@@ -27,7 +27,7 @@ refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, usp,
 refuse "--exchange: no 'all'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" run --exchange all
 refuse "--layout: no 'snake'; there are contiguous, zigzag" run --layout snake
 refuse "--dtype: no 'bfloat16'; there are float64, float32" run --dtype bfloat16
-refuse "--attention: no 'sparse'; there are dense, block, varlen" run --attention sparse
+refuse "--attention: no 'sparse'; there are block, dense, varlen" run --attention sparse
 refuse "--transport: no 'nccl'; there are threads, mpi" run --transport nccl
 refuse '--transport: mpi needs a launcher: mpirun -n RANKS cpeq run' run --transport mpi
 refuse '--cp: given twice' run --cp 1 --cp 2
@@ -52,7 +52,7 @@ refuse '--exchange: at most 16 exchanges of 47 characters' verify --exchange "$(
 refuse "--exchange: 'local' twice in the list" verify --exchange local,local
 refuse "--layout: no 'x'; there are contiguous, zigzag" verify --layout x
 refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,
-refuse "--attention: no 'sparse'; there are dense, block, varlen, all" verify --attention sparse
+refuse "--attention: no 'sparse'; there are block, dense, varlen, all" verify --attention sparse
 refuse '--transport: mpi needs a launcher' verify --transport mpi
 refuse "--rtol: '-1' is not a number of 0 or more" verify --rtol -1
 refuse "--atol: 'x' is not a number of 0 or more" verify --atol x

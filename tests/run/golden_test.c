@@ -28,6 +28,12 @@ static void float64_equals_transformers(void **state)
     run_all(&(cp_run_options){.P = 1, .dtype = CP_F64}, "float64");
 }
 
+static void dense_float64_equals_transformers(void **state)
+{
+    (void)state;
+    run_all(&(cp_run_options){.P = 1, .dtype = CP_F64, .attention = CP_ATTENTION_DENSE}, "float64, dense");
+}
+
 static void float64_with_ordered_sums_equals_transformers(void **state)
 {
     (void)state;
@@ -140,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_equal_those_of_transformers),
         cmocka_unit_test(float64_equals_transformers),
+        cmocka_unit_test(dense_float64_equals_transformers),
         cmocka_unit_test(float64_with_ordered_sums_equals_transformers),
         cmocka_unit_test(float32_stays_within_its_limits),
         cmocka_unit_test(traces_equal_transformers),

@@ -70,7 +70,7 @@ static int64_t run_model(counts *c, uint64_t seed, int64_t number)
     draw_case drawn;
     cp_source *truth;
     draw_model(&drawn, seed, number);
-    cp_run_options unsharded = {.P = 1, .dtype = CP_F64, .trace = true};
+    cp_run_options unsharded = {.P = 1, .dtype = CP_F64, .attention = CP_ATTENTION_DENSE, .trace = true};
     assert_ok(cp_run_whole(&truth, drawn.model, &unsharded));
     int64_t failures = 0;
     for (int64_t draw = number * WAYS; draw < (number + 1) * WAYS; draw++) {
