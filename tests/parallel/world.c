@@ -284,6 +284,7 @@ void world_open_kind(world *w, const world_shape *shape, const world_kind *kind,
 {
     *w = (world){.shape = *shape, .kind = *kind, .arena = cp_arena_growing()};
     w->exchange.kind = CP_EXCHANGE_ULYSSES;
+    w->form = CP_ATTENTION_DENSE;
     if (kind->shuffled)
         world_layout_shuffled(&w->layout, shape->P, shape->B, shape->tokens, seed, &w->arena);
     else
