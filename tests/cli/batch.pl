@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Writes a batch.safetensors of small integers:   batch.pl FILE B T NAME=v,v,...
+# Writes a batch.safetensors of small integers:   batch.pl FILE B T NAME=v,v,...      B values are one a row
 # A batch can be written that no other tool would: most of them mean nothing.
 use strict;
 use warnings;
@@ -11,8 +11,8 @@ for my $member (sort @members) {
     my ($name, $list) = split /=/, $member;
     my @values = split /,/, $list;
     my $bytes = pack 'q<*', @values;
-    push @entries, sprintf '"%s":{"dtype":"I64","shape":[%d,%d],"data_offsets":[%d,%d]}', $name, $B, $T,
-        length $data, length($data) + length $bytes;
+    my $shape = @values == $B ? $B : "$B,$T";
+    push @entries, sprintf '"%s":{"dtype":"I64","shape":[%s],"data_offsets":[%d,%d]}', $name, $shape, length $data, length($data) + length $bytes;
     $data .= $bytes;
 }
 my $header = '{' . join(',', @entries) . '}';

@@ -30,8 +30,14 @@ config 'layer 0 slides, and the configuration has no sliding_window' gemma \
 config 'layer 0 is chunked, and the configuration has no attention_chunk_size' llama4 \
     's/"attention_chunk_size": 3/"attention_chunk_size": null/'
 config 'moe_layers: experts are not known to the reference' llama4 -z 's/"moe_layers": \[[^]]*\]/"moe_layers": [1]/'
-config "rope type 'yarn' is not known to the reference (default, linear, llama3 are)" rope3 's/"llama3"/"yarn"/'
+config "rope type 'dynamic' is not known to the reference (default, linear, llama3, yarn are)" rope3 's/"llama3"/"dynamic"/'
 config 'partial_rotary_factor 0.5 is not known to the reference' rope3 's/"model_type"/"partial_rotary_factor": 0.5, &/'
+
+cpeq export "$golden/mixtral/full7.h5" -o mixtral -q || exit 4
+config 'the reference takes up to' mixtral 's/"num_local_experts": 4/"num_local_experts": 1000000000/'
+config 'hidden_act: the reference has experts with silu alone' mixtral 's/"silu"/"gelu"/'
+config 'router_jitter_noise is not zero: the reference draws no noise' mixtral \
+    's/"router_jitter_noise": 0.0/"router_jitter_noise": 0.1/'
 
 # batch WORDS T NAME=LIST...: one row of such a batch is refused by make.
 batch() {
@@ -52,7 +58,17 @@ batch 'there is no target: the loss would be 0/0' 4 $ids labels=5,-100,-100,-100
 batch '99 is outside [0,37)' 4 input_ids=5,6,7,99 labels=5,6,7,8
 batch 'b.safetensors: frobnicate: no member of a batch' 4 $ids labels=5,6,7,8 frobnicate=1,1,1,1
 batch 'neither labels nor shift_labels' 4 $ids
+"$root/tests/cli/batch.pl" b.safetensors 1 4 $ids labels=5,6,7,8 microbatch=3
+refuse '/batch/microbatch: row 0 is of micro-batch 3, expected one below the 1 rows' cpeq make llama \
+    --batch b.safetensors -o x.h5
 check 'nothing written' no_such_file x.h5
+
+"$root/tests/cli/batch.pl" groups.safetensors 2 2 input_ids=5,6,7,8 labels=5,6,7,8 data_parallel=0,2
+expect 0 'groups.h5' cpeq make llama --batch groups.safetensors -o groups.h5
+expect 3 '/batch/data_parallel: row 1 is of group 2, expected one of 2 groups' cpeq run groups.h5 --dp 2 -o x.h5
+expect 0 '1 same' cpeq verify groups.h5 --dp 3 --cp 2
+expect 0 '' cpeq run groups.h5 --dp 3 --micro 2 --cp 2 -o whole.h5
+expect 0 'SAME' cpeq diff groups.h5 whole.h5
 
 # A member of /batch that this version does not read: the name is changed inside the file.
 perl -pe 's/attention_mask/attention_mas4/' "$golden/llama/left7.h5" >unknown.h5

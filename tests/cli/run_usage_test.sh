@@ -6,7 +6,7 @@ fixture=$golden/llama/packed7.h5
 # An option or value that does not exist yet appears in no help text.
 for command in info make export run verify diff faults; do
     expect 0 Usage cpeq help $command
-    for word in bfloat16 varlen calibrate gate explain; do
+    for word in bfloat16 calibrate gate explain; do
         not_printed "$word"
     done
 done
@@ -51,6 +51,9 @@ refuse "--exchange: no 'usp:2'; there are" verify --exchange usp:2
 refuse '--exchange: at most 16 exchanges of 47 characters' verify --exchange "$(printf '%050d' 0)"
 refuse "--exchange: 'local' twice in the list" verify --exchange local,local
 refuse "--layout: no 'x'; there are contiguous, zigzag" verify --layout x
+refuse '--layout: at most 16 layouts of' verify --layout "$(printf '%01100d' 0)"
+refuse '--cp and --dp: 1500 ranks, at most 1024' verify --cp 500 --dp 3
+refuse "--micro: '0' is not a whole number" verify --micro 0
 refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,
 refuse "--attention: no 'sparse'; there are block, dense, varlen, all" verify --attention sparse
 refuse '--transport: mpi needs a launcher' verify --transport mpi
@@ -73,5 +76,15 @@ both 'over the ranks of a ulysses group, but 4 heads are no multiple of 3 ranks;
 both 'gqa_map=modulo needs more than one rank to share the heads (ulysses, usp)' --cp 2 --exchange usp:1x2 --fault gqa_map=modulo
 both 'alltoall_layout=rank_head needs more than one rank to share the heads (ulysses, usp)' --fault alltoall_layout=rank_head
 both 'label_shift=shard needs more than one rank' --fault label_shift=shard
+both 'layout striped:9: blocks of 9 tokens, the row has 7' --cp 2 --layout striped:9
+fixture=$golden/llama4_dense/full7.h5
+both 'chunked attention needs the dense mask: varlen knows causal order, windows and documents alone' --attention varlen
+fixture=$golden/gemma2/full7.h5
+both 'softcap_order=mask_then_cap: varlen has no mask that could be capped' --attention varlen --fault softcap_order=mask_then_cap
+fixture=$golden/gpt_oss/full7.h5
+both 'the balancing loss of experts (output_router_logits) is one of all tokens at once' --dp 2
+both 'which data-parallel groups and micro-batches do not see' --micro 2
+fixture=$golden/llama/micro7.h5
+both 'micro-batches of its own, expected 7' --micro 7
 check 'nothing written' no_such_file x.h5
 finish
