@@ -16,7 +16,7 @@ static void run_cuts(size_t every, bool trace, bool recompute)
     double worst = 0;
     char worst_name[CP_RESULT_SENTENCE] = "";
     size_t runs = 0, same = 0;
-    for (size_t n = 0; n < list.count; n += every) {
+    for (size_t n = 0; n < list.count; n += every * GOLDEN_STEP) {
         golden_model golden = golden_open(list.paths[n]);
         for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
             cp_run_options options = {.P = cuts[c].P,

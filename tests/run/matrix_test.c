@@ -93,16 +93,11 @@ static void assert_everything_met(const matrix *m)
 static void every_way_equals_transformers(void **state)
 {
     (void)state;
-#ifdef CPEQ_FEW_FAMILIES
-    enum { EVERY = 2 };
-#else
-    enum { EVERY = 1 };
-#endif
     golden_list list = golden_all();
     matrix m = {0};
-    for (size_t n = 0; n < list.count; n += EVERY) {
+    for (size_t n = 0; n < list.count; n += GOLDEN_STEP) {
         golden_model golden = golden_open(list.paths[n]);
-        run_fixture(&m, &golden, (int)(n / EVERY));
+        run_fixture(&m, &golden, (int)(n / GOLDEN_STEP));
         golden_release(golden);
     }
     print_message("%d of %d runs same, worst error %.1e of its scale (%s)\n", m.same, m.runs, m.worst,
