@@ -10,12 +10,12 @@
 
 /* This shard's part of the batch; all borrowed. */
 typedef struct cp_network_inputs {
-    cp_tensor ids;      /* int64 [B,S], or CP_NONE with … */
-    cp_tensor embeds;   /* … [B,S,C] in the network's width */
-    cp_tensor position; /* int64 [B,S] */
-    cp_tensor index;    /* int64 [B,S]: in the batch's own row, for temperatures */
-    cp_tensor target;   /* int64 [B,S] */
-    cp_tensor real;     /* int64 [B,S]: 0 for padding of any kind */
+    cp_tensor ids;                   /* int64 [B,S], or CP_NONE with … */
+    cp_tensor embeds;                /* … [B,S,C] in the network's width */
+    cp_tensor position;              /* int64 [B,S] */
+    cp_tensor index;                 /* int64 [B,S]: in the batch's own row, for temperatures */
+    cp_tensor target;                /* int64 [B,S] */
+    cp_tensor real;                  /* int64 [B,S]: 0 for padding of any kind */
     const cp_visibility *visibility; /* [program->mask_count]; NULL when measuring */
 } cp_network_inputs;
 

@@ -9,8 +9,8 @@
 enum { CP_SHOWN_TEXT = 64 };
 const char *cp_shown_text(char text[CP_SHOWN_TEXT], const cp_shown *shown);
 
-/* Runs every wrong value on the fixtures below `suite`, prints what shows where, and what nowhere; the table goes to
+/* Runs every wrong value on the fixtures below `path`, prints what shows where, and what nowhere; the table goes to
  * `table` too, where it is not NULL, as shown.def has it. Returns the exit status. */
-int cp_faults_coverage(const cp_session *session, const char *suite, const char *table);
+int cp_faults_coverage(const cp_session *session, const char *path, const char *table);
 
 #endif

@@ -37,7 +37,7 @@ typedef enum cp_needs {
     CP_NEEDS_KINDS
 } cp_needs;
 
-const char *cp_needs_text(cp_needs needs); /* "more than one rank" */
+const char *cp_needs_text(cp_needs which); /* "more than one rank" */
 
 /* The run that decisions are made for. */
 typedef struct cp_setting {

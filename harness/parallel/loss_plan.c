@@ -84,9 +84,10 @@ static double divisor(const counting *c, int micro)
 static double share(const counting *c, int rank, int micro)
 {
     double N = divisor(c, micro);
+    int group = rank / c->P;
     switch (c->rules->loss_count) {
     case CP_LOSS_COUNT_PER_RANK: return 1.0 / ((double)c->W * (double)c->rank[rank]);
-    case CP_LOSS_COUNT_PER_GROUP: return 1.0 / ((double)c->D * (double)c->group[rank / c->P]);
+    case CP_LOSS_COUNT_PER_GROUP: return 1.0 / ((double)c->D * (double)c->group[group]);
     case CP_LOSS_COUNT_PADS_COUNTED: return 1.0 / (N + (double)pads_without_target(c->tokens));
     case CP_LOSS_COUNT_BEFORE_SHIFT: return 1.0 / (double)labels_before_shift(c->batch);
     case CP_LOSS_COUNT_DIVIDED_BY_P: return 1.0 / (N * c->P);
