@@ -140,6 +140,11 @@ static bool has_ranks(const cp_setting *setting)
     return setting->P > 1;
 }
 
+static bool has_any_ranks(const cp_setting *setting)
+{
+    return has_ranks(setting) || setting->D > 1;
+}
+
 static bool shares_heads(const cp_setting *setting)
 {
     return setting->exchange.ulysses > 1 ||
@@ -197,7 +202,8 @@ static const struct {
     bool (*met)(const cp_setting *setting); /* NULL: always */
 } needs[CP_NEEDS_KINDS] = {
     [CP_NEEDS_NOTHING] = {"", NULL},
-    [CP_NEEDS_RANKS] = {"more than one rank", has_ranks},
+    [CP_NEEDS_RANKS] = {"more than one rank in a group", has_ranks},
+    [CP_NEEDS_ANY_RANKS] = {"more than one rank", has_any_ranks},
     [CP_NEEDS_ULYSSES] = {"more than one rank to share the heads (ulysses, usp)", shares_heads},
     [CP_NEEDS_RING] = {"more than one rank on a ring, under ring or usp", has_ring},
     [CP_NEEDS_RING_ALONE] = {"the ring exchange on more than one rank", is_ring},

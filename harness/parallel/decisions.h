@@ -23,7 +23,8 @@ typedef struct cp_decisions {
 /* What a wrong value needs to mean anything. */
 typedef enum cp_needs {
     CP_NEEDS_NOTHING,
-    CP_NEEDS_RANKS,           /* more than one */
+    CP_NEEDS_RANKS,           /* more than one in a group */
+    CP_NEEDS_ANY_RANKS,       /* more than one, data-parallel groups of one among them */
     CP_NEEDS_ULYSSES,         /* more than one rank to share the heads (ulysses, usp) */
     CP_NEEDS_RING,            /* more than one rank on a ring (ring, usp) */
     CP_NEEDS_RING_ALONE,      /* the ring exchange, and more than one rank */

@@ -236,18 +236,6 @@ static message one_tensor(cp_tensor tensor, const cp_wire_side *side)
 
 /* ---- attend ----------------------------------------------------------------------------------------------------- */
 
-static void check_shards(const ulysses_state *s, const cp_attend *attend, cp_tensor q, cp_tensor k,
-                         cp_tensor v)
-{
-    int64_t B = s->layout->B, S = s->layout->tokens[cp_comm_rank(s->comm)];
-    cp_check(cp_tensor_has_shape(q, 4, CP_EXTENTS(B, S, attend->H, q.extent[3])) &&
-                 cp_tensor_has_shape(k, 4, CP_EXTENTS(B, S, k.extent[2], q.extent[3])) &&
-                 cp_tensor_has_shape(v, 4, CP_EXTENTS(B, S, v.extent[2], v.extent[3])),
-             "q, k, v are not this shard's");
-    cp_check(cp_tensor_contiguous(q) && cp_tensor_contiguous(k) && cp_tensor_contiguous(v),
-             "strided q, k or v");
-}
-
 /* [B,T,heads,D]: all tokens of the heads that this rank receives. */
 static cp_tensor take_heads(const ulysses_state *s, int64_t heads, cp_tensor like, cp_arena *arena)
 {
@@ -260,7 +248,7 @@ static void ulysses_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, 
     const ulysses_mixer *u = (const ulysses_mixer *)mixer;
     ulysses_state *s = u->state;
     cp_check(arena != s->arena, "the arena of the plans");
-    check_shards(s, attend, q, k, v);
+    cp_group_check(&u->group, attend, q, k, v);
     const head_exchange *e = exchange_for(s, attend, k, v);
     cp_attend inner = inner_attend(s, e, attend);
     int rank = cp_comm_rank(s->comm);
@@ -306,7 +294,7 @@ static void ulysses_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tens
     (void)o;
     const ulysses_mixer *u = (const ulysses_mixer *)mixer;
     ulysses_state *s = u->state;
-    check_shards(s, attend, q, k, v);
+    cp_group_check(&u->group, attend, q, k, v);
     const head_exchange *e = exchange_for(s, attend, k, v);
     cp_attend inner = inner_attend(s, e, attend);
     cp_tensor all_q = saved->tensor[SAVED_Q], all_k = saved->tensor[SAVED_K], all_v = saved->tensor[SAVED_V],
@@ -346,18 +334,9 @@ cp_mixer *cp_ulysses_around(const cp_exchange_setup *setup, cp_comm *group, cons
     return &u->group.mixer;
 }
 
-static cp_tensor whole_index(const cp_layout *layout, cp_arena *arena)
-{
-    cp_tensor index = CP_TAKE(arena, CP_I64, layout->B, layout->T);
-    int64_t *out = index.data;
-    for (int64_t n = 0; n < layout->B * layout->T; n++)
-        out[n] = n % layout->T;
-    return index;
-}
-
 cp_mixer *cp_exchange_ulysses(const cp_exchange_setup *setup)
 {
     cp_mixer *inner = cp_arena_take(setup->arena, sizeof *inner);
-    *inner = cp_mixer_local(setup->ops, setup->form, whole_index(setup->layout, setup->arena));
+    *inner = cp_mixer_local(setup->ops, setup->form, cp_group_whole_index(setup->layout, setup->arena));
     return cp_ulysses_around(setup, setup->comm, setup->layout, inner);
 }
