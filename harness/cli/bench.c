@@ -159,18 +159,16 @@ static cp_status print_memory(const cp_model *model, const cp_run_options *optio
 
 typedef cp_status print_figures(const cp_model *model, const cp_run_options *options, int64_t T);
 
-static cp_status bench_model(const cp_fixture *fixture, int P, print_figures *print)
+static cp_status bench_model(const cp_fixture *fixture, const cp_run_options *options, print_figures *print)
 {
     cp_model *model = NULL;
     CP_TRY(cp_model_open(&model, fixture));
-    cp_run_options options = {.P = P, .dtype = CP_F32, .attention = CP_ATTENTION_BLOCK};
-    options.exchange.kind = P == 1 ? CP_EXCHANGE_LOCAL : CP_EXCHANGE_ULYSSES;
-    cp_status status = print(model, &options, fixture->batch.T);
+    cp_status status = print(model, options, fixture->batch.T);
     cp_model_close(model);
     return status;
 }
 
-static int bench_step(int64_t T, int P, print_figures *print)
+static int bench_step(int64_t T, const cp_run_options *options, print_figures *print)
 {
     cp_json *json = NULL;
     cp_weight *weights = NULL;
@@ -188,7 +186,7 @@ static int bench_step(int64_t T, int P, print_figures *print)
     fixture.weights = weights;
     fixture.weight_count = count;
     fixture.batch = (cp_batch){.B = 1, .T = T, .input_ids = ids, .labels = ids};
-    cp_status status = bench_model(&fixture, P, print);
+    cp_status status = bench_model(&fixture, options, print);
     free(ids);
     cp_make_weights_close(weights, count);
     cp_json_close(json);
@@ -251,12 +249,18 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "gemm") == 0)
         return bench_gemm((int)strtol(argv[2], NULL, 10));
-    if (argc == 4 && strcmp(argv[1], "step") == 0)
-        return bench_step(strtol(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10), print_step);
+    cp_run_options options = {.P = 1, .dtype = CP_F32};
+    if (argc == 6 && strcmp(argv[1], "step") == 0) {
+        options.P = (int)strtol(argv[3], NULL, 10);
+        if (cp_exchange_parse(&options.exchange, argv[4]) != CP_OK ||
+            cp_layout_parse(&options.layout, argv[5]) != CP_OK)
+            return complain();
+        return bench_step(strtol(argv[2], NULL, 10), &options, print_step);
+    }
     if (argc == 3 && strcmp(argv[1], "memory") == 0)
-        return bench_step(strtol(argv[2], NULL, 10), 1, print_memory);
+        return bench_step(strtol(argv[2], NULL, 10), &options, print_memory);
     if (argc == 3 && strcmp(argv[1], "attention") == 0)
         return bench_attention(strtol(argv[2], NULL, 10));
-    fprintf(stderr, "usage: cpeq-bench gemm THREADS | step T P | memory T | attention T\n");
+    fprintf(stderr, "usage: cpeq-bench gemm THREADS | step T P EXCHANGE LAYOUT | memory T | attention T\n");
     return BAD_USAGE;
 }
