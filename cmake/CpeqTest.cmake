@@ -43,6 +43,9 @@ function(cpeq_register test rung timeout labels)
     endif()
     list(SUBLIST CPEQ_RUNGS 0 ${height} lower) # a rung without tests holds nobody back
     cpeq_test_environment(environment)
+    if(CPEQ_SANITIZE)
+        math(EXPR timeout "5 * ${timeout}")
+    endif()
     set_tests_properties(${test} PROPERTIES
         FIXTURES_SETUP ${rung}
         FIXTURES_REQUIRED "${lower}"
