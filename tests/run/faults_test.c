@@ -10,7 +10,7 @@
 /* Sanitizers make each run ten times as long, and look for other things: there a value need not be seen as often, and the
  * table's counts are not compared. */
 #ifdef CPEQ_FEW_FAMILIES
-static const int enough = 3;
+static const int enough = 1;
 #else
 static const int enough = CP_SHOWN_ENOUGH;
 #endif
