@@ -17,4 +17,7 @@ typedef struct cp_precision {
     cp_rounding rounding;
 } cp_precision;
 
+/* Of what is moved, added or merged outside the model: in the order in which it is written, and as wide as it is. */
+#define CP_EXACT ((cp_precision){.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE})
+
 #endif

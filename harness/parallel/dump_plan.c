@@ -87,8 +87,6 @@ void cp_dump_plan_make(cp_dump_plan *plan, const cp_dump_rules *rules, const cp_
 
 /* ---- input gradients -------------------------------------------------------------------------------------------- */
 
-static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
-
 /* Every rank's gradient, one after the other: [all slots, C]. */
 static cp_tensor gather(cp_tensor embeddings, cp_comm *comm, const cp_layout *layout, cp_arena *scratch)
 {
@@ -127,7 +125,7 @@ void cp_embeds_grad_apply(const cp_dump_plan *plan, cp_tensor embeddings, cp_com
         if (rank < 0)
             continue;
         cp_tensor from = cp_tensor_slice(all, 0, first_slot(layout, rank) + plan->source_slot[n], 1);
-        ops->pointwise->accumulate(cp_tensor_slice(rows, 0, n / plan->sources, 1), from, exact);
+        ops->pointwise->accumulate(cp_tensor_slice(rows, 0, n / plan->sources, 1), from, CP_EXACT);
     }
     cp_arena_release(scratch, mark);
 }

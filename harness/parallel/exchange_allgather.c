@@ -68,7 +68,6 @@ static void gather(const allgather_mixer *m, cp_tensor whole, cp_tensor own, cp_
 /* own += Σ over ranks, in their order, of weight · their part of `whole` */
 static void scatter_sum(const allgather_mixer *m, cp_tensor own, cp_tensor whole, cp_arena *scratch)
 {
-    static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
     const cp_pointwise_ops *ops = m->group.mixer.ops->pointwise;
     int P = m->group.layout->P;
     size_t mark = cp_arena_mark(scratch), own_bytes = cp_tensor_bytes(own);
@@ -87,8 +86,8 @@ static void scatter_sum(const allgather_mixer *m, cp_tensor own, cp_tensor whole
         if (m->weight[rank] == 0)
             continue;
         if (m->weight[rank] != 1)
-            ops->scale(piece, piece, m->weight[rank], exact);
-        ops->accumulate(own, piece, exact);
+            ops->scale(piece, piece, m->weight[rank], CP_EXACT);
+        ops->accumulate(own, piece, CP_EXACT);
     }
     cp_arena_release(scratch, mark);
 }

@@ -28,8 +28,6 @@ typedef struct ring_mixer {
     ring_state *state;
 } ring_mixer;
 
-static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
-
 /* ---- plans ------------------------------------------------------------------------------------------------------ */
 
 /* Every rank tells what it sees: predicates may differ, schedules may not. When memory is measured there is no
@@ -138,7 +136,7 @@ static int64_t shorter(cp_tensor a, cp_tensor b)
 static void add(const ring_mixer *m, cp_tensor sum, cp_tensor term)
 {
     int64_t count = shorter(sum, term); /* the same, where gradients come to the right rank */
-    m->group.mixer.ops->pointwise->accumulate(first_tokens(sum, count), first_tokens(term, count), exact);
+    m->group.mixer.ops->pointwise->accumulate(first_tokens(sum, count), first_tokens(term, count), CP_EXACT);
 }
 
 static void bring_home(const ring_mixer *m, cp_tensor dk, cp_tensor dv, const pair *held, const pair *room,
@@ -212,10 +210,10 @@ static void attend_blocks(const ring_mixer *m, outcome all, cp_tensor q, cp_tens
         mixer->ops->attention[mixer->form]->forward(now.o, now.lse, q, held.k, held.v, &attention, scratch,
                                                     precision);
         if (sinks)
-            partial->sink(now.o, now.lse, attend->sink, exact);
+            partial->sink(now.o, now.lse, attend->sink, CP_EXACT);
         if (t == 0)
             continue;
-        partial->merge[m->state->rules->merge](all.o, all.lse, now.o, now.lse, exact);
+        partial->merge[m->state->rules->merge](all.o, all.lse, now.o, now.lse, CP_EXACT);
         accumulated(m, plan, all.o);
     }
 }
@@ -231,7 +229,7 @@ static void ring_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, cp_
     attend_blocks(m, (outcome){o, lse}, q, k, v, attend, arena, precision);
     cp_arena_release(arena, mark);
     if (has_sink(m, attend) && !m->state->sinks.every_block)
-        mixer->ops->partial->sink(o, lse, attend->sink, exact);
+        mixer->ops->partial->sink(o, lse, attend->sink, CP_EXACT);
     if (precision.rounding == CP_ROUND_BF16)
         mixer->ops->partial->narrow(o); /* the merged one, as the form rounds its own */
     saved->tensor[SAVED_LSE] = lse;

@@ -179,8 +179,6 @@ static cp_tensor rows(unsigned char *data, cp_dtype dtype, const cp_block *block
     return tensor;
 }
 
-static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
-
 static void add(const ulysses_mixer *u, const message *m, int i, const cp_block *block)
 {
     const cp_pointwise_ops *ops = u->group.mixer.ops->pointwise;
@@ -191,8 +189,8 @@ static void add(const ulysses_mixer *u, const message *m, int i, const cp_block 
     if (block->weight == 0)
         return;
     if (block->weight != 1)
-        ops->scale(wire, wire, block->weight, exact);
-    ops->accumulate(local, wire, exact);
+        ops->scale(wire, wire, block->weight, CP_EXACT);
+    ops->accumulate(local, wire, CP_EXACT);
 }
 
 static void for_each_block(const ulysses_mixer *u, const message *m, block_action *act)
@@ -282,8 +280,8 @@ static void add_sinks(const ulysses_mixer *u, cp_tensor dsink, cp_tensor share, 
     const cp_pointwise_ops *ops = u->group.mixer.ops->pointwise;
     if (!cp_tensor_given(share))
         return;
-    ops->scale(share, share, weight, exact);
-    ops->accumulate(dsink, share, exact);
+    ops->scale(share, share, weight, CP_EXACT);
+    ops->accumulate(dsink, share, CP_EXACT);
 }
 
 static void ulysses_attend_backward(const cp_mixer *mixer, cp_tensor dq, cp_tensor dk, cp_tensor dv,

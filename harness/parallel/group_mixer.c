@@ -33,7 +33,6 @@ static void group_carry(const cp_mixer *mixer, cp_tensor received, cp_tensor sen
 static void group_carry_backward(const cp_mixer *mixer, cp_tensor dsent, cp_tensor dreceived,
                                  cp_arena *scratch)
 {
-    static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
     cp_comm *comm = group_of(mixer)->comm;
     cp_check(cp_tensor_same_shape(dsent, dreceived), "a state of another shape");
     cp_check(cp_tensor_contiguous(dreceived), "a strided state");
@@ -42,7 +41,7 @@ static void group_carry_backward(const cp_mixer *mixer, cp_tensor dsent, cp_tens
     size_t bytes = cp_tensor_bytes(arrived);
     cp_comm_shift(comm, previous_rank(comm), dreceived.data, bytes, next_rank(comm), arrived.data, bytes);
     if (next_rank(comm) >= 0)
-        mixer->ops->pointwise->accumulate(dsent, arrived, exact);
+        mixer->ops->pointwise->accumulate(dsent, arrived, CP_EXACT);
     cp_arena_release(scratch, mark);
 }
 

@@ -82,8 +82,6 @@ const cp_program *cp_reduce_program(const cp_program *program, cp_tied_embedding
 
 /* ---- the reduction ---------------------------------------------------------------------------------------------- */
 
-static const cp_precision exact = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
-
 static int64_t piece_begin(int64_t count, int rank, int P)
 {
     return count / P * rank + (rank < count % P ? rank : count % P);
@@ -108,7 +106,7 @@ static void round_piece(cp_tensor piece)
 static void weigh(cp_tensor piece, double weight, bool narrow, const cp_ops *ops)
 {
     if (weight != 1)
-        ops->pointwise->scale(piece, piece, weight, exact);
+        ops->pointwise->scale(piece, piece, weight, CP_EXACT);
     if (narrow)
         round_piece(piece);
 }
@@ -126,7 +124,7 @@ static cp_tensor sum_pieces(cp_tensor pieces, const double *weight, bool narrow,
         if (weight[rank] == 0)
             continue;
         weigh(piece, weight[rank], narrow, ops);
-        ops->pointwise->accumulate(sum, piece, exact);
+        ops->pointwise->accumulate(sum, piece, CP_EXACT);
         if (narrow)
             round_piece(sum);
     }
