@@ -2,8 +2,6 @@
 #include "tests/parallel/groups.h"
 #include "tests/parallel/world.h"
 
-#include <math.h>
-
 static const cp_exchange_rules right = {0};
 
 /* {P, H, K, V, B, tokens, window, leading}: every P, heads that divide, that are replicated, that do neither; shards
@@ -113,15 +111,6 @@ static void moves_exactly(void **state)
 
 /* ---- wrong rules ------------------------------------------------------------------------------------------------- */
 
-static double difference(cp_tensor a, cp_tensor b)
-{
-    const double *x = a.data, *y = b.data;
-    double largest = 0;
-    for (int64_t n = 0; n < cp_tensor_count(a); n++)
-        largest = fmax(largest, fabs(x[n] - y[n]));
-    return largest;
-}
-
 typedef struct wrong_rule {
     cp_exchange_rules rules;
     bool forward; /* shows in o; else in gradients alone */
@@ -150,8 +139,8 @@ static void wrong_rules_show(void **state)
         world w;
         world_open(&w, &telling, CP_F64, false, seed);
         world_run_threads(&w, &wrong_rules[i].rules);
-        double forward = difference(w.sharded.o, w.unsharded.o);
-        double backward = difference(w.sharded.dk, w.unsharded.dk);
+        double forward = world_difference(w.sharded.o, w.unsharded.o);
+        double backward = world_difference(w.sharded.dk, w.unsharded.dk);
         if (!(backward > 1e-3) || (forward > 1e-3) != wrong_rules[i].forward)
             print_error("rule %d: o differs by %g, dk by %g\n", i, forward, backward);
         assert_true(backward > 1e-3);

@@ -2,7 +2,6 @@
 #include "tests/parallel/groups.h"
 #include "tests/parallel/world.h"
 
-#include <math.h>
 #include <string.h>
 
 static const cp_exchange_rules right = {0};
@@ -159,15 +158,6 @@ static void one_row_of_a_mesh_is_the_exchange_itself(void **state)
 
 /* ---- wrong rules ------------------------------------------------------------------------------------------------- */
 
-static double difference(cp_tensor a, cp_tensor b)
-{
-    const double *x = a.data, *y = b.data;
-    double largest = 0;
-    for (int64_t n = 0; n < cp_tensor_count(a); n++)
-        largest = fmax(largest, isfinite(x[n]) ? fabs(x[n] - y[n]) : INFINITY);
-    return largest;
-}
-
 typedef struct wrong_rule {
     cp_exchange_rules rules;
     bool o, dk, dsink; /* where it shows */
@@ -199,9 +189,9 @@ static void wrong_rules_show(void **state)
     for (size_t i = 0; i < sizeof wrong_rules / sizeof *wrong_rules; i++) {
         const wrong_rule *wrong = &wrong_rules[i];
         world_run_threads(&w, &wrong->rules);
-        const bool shows[] = {difference(w.sharded.o, w.unsharded.o) > 1e-3,
-                              difference(w.sharded.dk, w.unsharded.dk) > 1e-3,
-                              difference(w.sharded.dsink, w.unsharded.dsink) > 1e-3};
+        const bool shows[] = {world_difference(w.sharded.o, w.unsharded.o) > 1e-3,
+                              world_difference(w.sharded.dk, w.unsharded.dk) > 1e-3,
+                              world_difference(w.sharded.dsink, w.unsharded.dsink) > 1e-3};
         const bool expected[] = {wrong->o, wrong->dk, wrong->dsink};
         for (int t = 0; t < 3; t++) {
             if (shows[t] != expected[t])

@@ -2,12 +2,11 @@
 
 #include "base/rng.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { D = 4, DV = 3 };
-
-static const cp_precision ordered = {.matmul = CP_MATMUL_ORDERED, .rounding = CP_ROUND_NONE};
 
 /* ---- layout and predicate ---------------------------------------------------------------------------------------- */
 
@@ -153,9 +152,9 @@ void world_put(const world *w, cp_tensor whole, cp_tensor part, int rank)
 static void there_and_back(const cp_mixer *mixer, world_tensors *t, const cp_attend *attend, cp_arena *arena)
 {
     cp_saved saved = {0};
-    mixer->attend(mixer, t->o, &saved, t->q, t->k, t->v, attend, arena, ordered);
+    mixer->attend(mixer, t->o, &saved, t->q, t->k, t->v, attend, arena, CP_EXACT);
     mixer->attend_backward(mixer, t->dq, t->dk, t->dv, t->dsink, t->dout, &saved, t->o, t->q, t->k, t->v,
-                           attend, arena, ordered);
+                           attend, arena, CP_EXACT);
 }
 
 /* This rank's part of everything; results are zeros. */
@@ -239,7 +238,7 @@ static void sum_shares(world *w)
         cp_tensor share = cp_tensor_slice(w->shares, 0, rank, 1);
         cp_ops_of(w->kind.dtype)
             ->pointwise->accumulate(CP_VIEW(w->sharded.dsink.data, w->kind.dtype, 1, w->shape.H), share,
-                                    ordered);
+                                    CP_EXACT);
     }
 }
 
@@ -320,4 +319,13 @@ void world_open(world *w, const world_shape *shape, cp_dtype dtype, bool integer
 void world_close(world *w)
 {
     cp_arena_close(&w->arena);
+}
+
+double world_difference(cp_tensor a, cp_tensor b)
+{
+    const double *x = a.data, *y = b.data;
+    double largest = 0;
+    for (int64_t n = 0; n < cp_tensor_count(a); n++)
+        largest = fmax(largest, isfinite(x[n]) ? fabs(x[n] - y[n]) : INFINITY);
+    return largest;
 }

@@ -70,4 +70,7 @@ void world_run_threads(world *w, const cp_exchange_rules *rules);
 /* Frees what the ranks of the last run held. */
 void world_free_ranks(world *w);
 
+/* The largest difference of two float64 tensors, contiguous; infinite where an element of a is not finite. */
+double world_difference(cp_tensor a, cp_tensor b);
+
 #endif
