@@ -18,36 +18,37 @@ cp_status cp_read_exchange(cp_exchange_spec *out, const cp_arguments *arguments)
     return text == NULL ? CP_OK : parse(out, text);
 }
 
-static cp_status check_new(const cp_exchange_spec *list, int count)
+/* ---- lists ---- */
+
+static const char *kind_name(int kind)
 {
-    char text[CP_EXCHANGE_TEXT], other[CP_EXCHANGE_TEXT];
-    cp_exchange_text(&list[count], text);
-    for (int i = 0; i < count; i++)
-        if (strcmp(cp_exchange_text(&list[i], other), text) == 0)
-            return cp_fail(CP_BAD_USAGE, "--exchange: '%s' twice in the list", text);
-    return CP_OK;
+    return cp_exchange_name((cp_exchange_kind)kind);
+}
+
+static size_t piece_length(const char *rest)
+{
+    return strcspn(rest, ",");
+}
+
+static cp_status parse_at(void *out, int at, const char *piece)
+{
+    return parse((cp_exchange_spec *)out + at, piece);
+}
+
+static const char *text_at(const void *out, int at, char *room)
+{
+    return cp_exchange_text((const cp_exchange_spec *)out + at, room);
 }
 
 cp_status cp_read_exchanges(cp_exchange_spec *out, int *count, int room, const cp_arguments *arguments)
 {
-    const char *text = cp_value(arguments, "exchange");
-    if (text == NULL)
-        return CP_OK;
-    bool all = strcmp(text, "all") == 0;
-    *count = 0;
-    for (int kind = 0; all && kind < CP_EXCHANGE_KINDS; kind++)
-        out[(*count)++] = (cp_exchange_spec){.kind = (cp_exchange_kind)kind};
-    for (const char *rest = all ? NULL : text; rest != NULL; (*count)++) {
-        char piece[CP_EXCHANGE_TEXT];
-        size_t length = strcspn(rest, ",");
-        if (*count == room || length >= sizeof piece)
-            return cp_fail(CP_BAD_USAGE, "--exchange: at most %d exchanges of %zu characters", room,
-                           sizeof piece - 1);
-        memcpy(piece, rest, length);
-        piece[length] = '\0';
-        CP_TRY(parse(&out[*count], piece));
-        CP_TRY(check_new(out, *count));
-        rest = rest[length] == ',' ? rest + length + 1 : NULL;
-    }
-    return CP_OK;
+    static const cp_list list = {.option = "exchange",
+                                 .plural = "exchanges",
+                                 .bytes = CP_EXCHANGE_TEXT,
+                                 .kinds = CP_EXCHANGE_KINDS,
+                                 .name_of = kind_name,
+                                 .piece_length = piece_length,
+                                 .parse = parse_at,
+                                 .text = text_at};
+    return cp_value_list(out, count, room, arguments, &list);
 }

@@ -13,45 +13,41 @@ cp_status cp_read_layout(cp_layout_spec *out, const cp_arguments *arguments)
     return text == NULL ? CP_OK : parse(out, text);
 }
 
-/* The length of a list's first piece. */
-static size_t piece_length(const char *list)
+/* ---- lists ---- */
+
+static const char *kind_name(int kind)
 {
-    size_t length = strcspn(list, ",");
-    while (list[length] == ',' && list[length + 1] >= '0' && list[length + 1] <= '9')
-        length += 1 + strcspn(list + length + 1, ",");
+    return cp_layout_name((cp_layout_kind)kind);
+}
+
+/* A comma before a digit is one between cuts. */
+static size_t piece_length(const char *rest)
+{
+    size_t length = strcspn(rest, ",");
+    while (rest[length] == ',' && rest[length + 1] >= '0' && rest[length + 1] <= '9')
+        length += 1 + strcspn(rest + length + 1, ",");
     return length;
 }
 
-static cp_status check_new(const cp_layout_spec *list, int count)
+static cp_status parse_at(void *out, int at, const char *piece)
 {
-    char text[CP_LAYOUT_TEXT], other[CP_LAYOUT_TEXT];
-    cp_layout_text(&list[count], text);
-    for (int i = 0; i < count; i++)
-        if (strcmp(cp_layout_text(&list[i], other), text) == 0)
-            return cp_fail(CP_BAD_USAGE, "--layout: '%s' twice in the list", text);
-    return CP_OK;
+    return parse((cp_layout_spec *)out + at, piece);
+}
+
+static const char *text_at(const void *out, int at, char *room)
+{
+    return cp_layout_text((const cp_layout_spec *)out + at, room);
 }
 
 cp_status cp_read_layouts(cp_layout_spec *out, int *count, int room, const cp_arguments *arguments)
 {
-    const char *text = cp_value(arguments, "layout");
-    if (text == NULL)
-        return CP_OK;
-    bool all = strcmp(text, "all") == 0;
-    *count = 0;
-    for (int kind = 0; all && kind < CP_LAYOUT_KINDS; kind++)
-        out[(*count)++] = (cp_layout_spec){.kind = (cp_layout_kind)kind};
-    for (const char *rest = all ? NULL : text; rest != NULL; (*count)++) {
-        char piece[CP_LAYOUT_TEXT];
-        size_t length = piece_length(rest);
-        if (*count == room || length >= sizeof piece)
-            return cp_fail(CP_BAD_USAGE, "--layout: at most %d layouts of %zu characters", room,
-                           sizeof piece - 1);
-        memcpy(piece, rest, length);
-        piece[length] = '\0';
-        CP_TRY(parse(&out[*count], piece));
-        CP_TRY(check_new(out, *count));
-        rest = rest[length] == ',' ? rest + length + 1 : NULL;
-    }
-    return CP_OK;
+    static const cp_list list = {.option = "layout",
+                                 .plural = "layouts",
+                                 .bytes = CP_LAYOUT_TEXT,
+                                 .kinds = CP_LAYOUT_KINDS,
+                                 .name_of = kind_name,
+                                 .piece_length = piece_length,
+                                 .parse = parse_at,
+                                 .text = text_at};
+    return cp_value_list(out, count, room, arguments, &list);
 }

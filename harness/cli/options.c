@@ -280,3 +280,38 @@ cp_status cp_value_choices(int *out, int *out_count, const cp_arguments *argumen
     *out_count = found;
     return CP_OK;
 }
+
+static cp_status check_new(const void *out, int at, const cp_list *list)
+{
+    char text[CP_LIST_BYTES], other[CP_LIST_BYTES];
+    list->text(out, at, text);
+    for (int i = 0; i < at; i++)
+        if (strcmp(list->text(out, i, other), text) == 0)
+            return cp_fail(CP_BAD_USAGE, "--%s: '%s' twice in the list", list->option, text);
+    return CP_OK;
+}
+
+cp_status cp_value_list(void *out, int *count, int room, const cp_arguments *arguments, const cp_list *list)
+{
+    cp_check(list->bytes <= CP_LIST_BYTES, "a piece of --%s of %zu bytes", list->option, list->bytes);
+    const char *text = cp_value(arguments, list->option);
+    if (text == NULL)
+        return CP_OK;
+    *count = 0;
+    bool all = strcmp(text, "all") == 0;
+    for (; all && *count < list->kinds; (*count)++)
+        CP_TRY(list->parse(out, *count, list->name_of(*count)));
+    for (const char *rest = all ? NULL : text; rest != NULL; (*count)++) {
+        char piece[CP_LIST_BYTES];
+        size_t length = list->piece_length(rest);
+        if (*count == room || length >= list->bytes)
+            return cp_fail(CP_BAD_USAGE, "--%s: at most %d %s of %zu characters", list->option, room,
+                           list->plural, list->bytes - 1);
+        memcpy(piece, rest, length);
+        piece[length] = '\0';
+        CP_TRY(list->parse(out, *count, piece));
+        CP_TRY(check_new(out, *count, list));
+        rest = rest[length] == ',' ? rest + length + 1 : NULL;
+    }
+    return CP_OK;
+}

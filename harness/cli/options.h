@@ -61,6 +61,22 @@ cp_status cp_value_choice(int *out, const cp_arguments *arguments, const char *n
 cp_status cp_value_choices(int *out, int *out_count, const cp_arguments *arguments, const char *name,
                            cp_name_of *name_of, int count);
 
+/* What a list is made of that has a grammar of its own. */
+typedef struct cp_list {
+    const char *option, *plural; /* "exchange", "exchanges" */
+    size_t bytes;                /* of a piece's text, the terminating zero included; at most CP_LIST_BYTES */
+    int kinds;                   /* what "all" stands for: name_of(0), name_of(1), … */
+    cp_name_of *name_of;
+    size_t (*piece_length)(const char *rest); /* of the first piece */
+    cp_status (*parse)(void *out, int at,
+                       const char *piece); /* into out[at]; the sentence names the option */
+    const char *(*text)(const void *out, int at, char *room); /* of out[at], in one spelling */
+} cp_list;
+
+/* A list of at most `room`, none twice, or "all". */
+enum { CP_LIST_BYTES = 1024 };
+cp_status cp_value_list(void *out, int *count, int room, const cp_arguments *arguments, const cp_list *list);
+
 /* Strict numbers, also for what stands inside other values. False: not one. */
 bool cp_parse_integer(int64_t *out, const char *text, int64_t least, int64_t most);
 bool cp_parse_integers(int64_t *out, int *count, int room, const char *text, int64_t least, int64_t most);
