@@ -78,7 +78,7 @@ static int visible_scores(const forward_space *s, const cp_problem *p, const cp_
     }
     for (int n = 0; n < runs; n++) {
         run r = s->runs[n];
-        cp_tile_scores(s->z + r.begin, s->stride, s->q, p, t, (cp_span){r.begin, r.end - r.begin});
+        cp_tile_scores(s->z + r.begin, s->stride, s->q, p, t, (cp_range){r.begin, r.end - r.begin});
         for (int64_t key = r.begin; key < r.end; key += KEY_TILE)
             if (cover_of(p, t, key) != CP_COVER_ALL)
                 cp_tile_hide(s->z + key, NULL, s->stride, p, t, key, p->hidden);

@@ -21,19 +21,19 @@ static void cover_tiles(uint8_t *covers, const cp_problem *p, const cp_tile *t)
 }
 
 /* The keys of the block that begins at `first`, from the first tile that is seen to the last. */
-static cp_span seen_of_block(const uint8_t *covers, const cp_problem *p, int64_t first)
+static cp_range seen_of_block(const uint8_t *covers, const cp_problem *p, int64_t first)
 {
     int64_t begin = first / KEY_TILE, end = pieces(cp_min(first + KEY_BLOCK, p->Sk), KEY_TILE);
     while (begin < end && covers[begin] == CP_COVER_NONE)
         begin++;
     while (begin < end && covers[end - 1] == CP_COVER_NONE)
         end--;
-    return (cp_span){begin * KEY_TILE, cp_min(end * KEY_TILE, p->Sk) - begin * KEY_TILE};
+    return (cp_range){begin * KEY_TILE, cp_min(end * KEY_TILE, p->Sk) - begin * KEY_TILE};
 }
 
 /* In one matrix or two, [rows,keys.count]. */
-static void hide(real *a, real *b, const uint8_t *covers, const cp_problem *p, const cp_tile *t, cp_span keys,
-                 real value)
+static void hide(real *a, real *b, const uint8_t *covers, const cp_problem *p, const cp_tile *t,
+                 cp_range keys, real value)
 {
     for (int64_t at = 0; at < keys.count; at += KEY_TILE)
         if (covers[(keys.first + at) / KEY_TILE] != CP_COVER_ALL)
@@ -96,13 +96,13 @@ CP_CLONES static void final_row(real *z, int64_t n, real highest, real total)
         z[j] = rounded_to_bf16(vec_exp(z[j] - shift) * factor);
 }
 
-static void hidden_scores(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_span keys)
+static void hidden_scores(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_range keys)
 {
     cp_tile_scores(s->z, STRIDE, s->q, p, t, keys);
     hide(s->z, NULL, s->covers, p, t, keys, p->hidden);
 }
 
-static void add_values(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_span keys)
+static void add_values(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_range keys)
 {
     cp_gemm(tile_rows(t), p->Dv, keys.count, 1, plain(s->z, STRIDE),
             keys_matrix(p->v, t->b, keys.first, value_head_of(p, t)), true, s->o, p->Dv, p->precision.matmul);
@@ -120,7 +120,7 @@ static void start(const forward_space *s, const cp_problem *p, const cp_tile *t)
 }
 
 /* Keys go by once: statistics, and o under the statistics so far. */
-static void absorb_block(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_span keys)
+static void absorb_block(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_range keys)
 {
     hidden_scores(s, p, t, keys);
     for (int64_t row = 0; row < tile_rows(t); row++) {
@@ -133,7 +133,7 @@ static void absorb_block(const forward_space *s, const cp_problem *p, const cp_t
 }
 
 /* Keys go by again, with final statistics. */
-static void apply_block(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_span keys)
+static void apply_block(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_range keys)
 {
     hidden_scores(s, p, t, keys);
     for (int64_t row = 0; row < tile_rows(t); row++)
@@ -141,12 +141,12 @@ static void apply_block(const forward_space *s, const cp_problem *p, const cp_ti
     add_values(s, p, t, keys);
 }
 
-typedef void block_step(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_span keys);
+typedef void block_step(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_range keys);
 
 static void each_block(block_step *step, const forward_space *s, const cp_problem *p, const cp_tile *t)
 {
     for (int64_t first = 0; first < p->Sk; first += KEY_BLOCK) {
-        cp_span keys = seen_of_block(s->covers, p, first);
+        cp_range keys = seen_of_block(s->covers, p, first);
         if (keys.count > 0)
             step(s, p, t, keys);
     }
@@ -220,7 +220,7 @@ static backward_space backward_scratch(cp_arena *scratch, const cp_problem *p, c
 
 /* p and ds [rows,keys.count] */
 static void block_gradient(const cp_attention_gradients *g, const backward_space *s, const cp_problem *p,
-                           const cp_tile *t, cp_span keys)
+                           const cp_tile *t, cp_range keys)
 {
     int64_t rows = tile_rows(t);
     cp_tile_scores(s->p, STRIDE, s->q, p, t, keys);
@@ -242,7 +242,7 @@ static void block_gradient(const cp_attention_gradients *g, const backward_space
 }
 
 static void backward_block(const cp_attention_gradients *g, const backward_space *s, const cp_problem *p,
-                           const cp_tile *t, cp_span keys)
+                           const cp_tile *t, cp_range keys)
 {
     cp_matmul form = p->precision.matmul;
     int64_t rows = tile_rows(t);
@@ -278,7 +278,7 @@ static void backward_tile(const cp_attention_gradients *g, const backward_space 
     cover_tiles(s->covers, p, t);
     memset(s->dq, 0, (size_t)(rows * p->D) * sizeof *s->dq);
     for (int64_t first = 0; first < p->Sk; first += KEY_BLOCK) {
-        cp_span keys = seen_of_block(s->covers, p, first);
+        cp_range keys = seen_of_block(s->covers, p, first);
         if (keys.count > 0)
             backward_block(g, s, p, t, keys);
     }

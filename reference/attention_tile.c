@@ -11,14 +11,14 @@ static const int64_t *places(cp_tensor index, int64_t b, int64_t first)
     return (const int64_t *)index.data + b * index.stride[0] + first;
 }
 
-static cp_cover visibility_cover(const void *source, int64_t b, cp_span queries, cp_span keys)
+static cp_cover visibility_cover(const void *source, int64_t b, cp_range queries, cp_range keys)
 {
     const cp_attention *a = source;
     return cp_visibility_cover(a->visibility, b, places(a->query_index, b, queries.first), queries.count,
                                places(a->key_index, b, keys.first), keys.count);
 }
 
-static void visibility_row(uint8_t *visible, const void *source, int64_t b, int64_t query, cp_span keys)
+static void visibility_row(uint8_t *visible, const void *source, int64_t b, int64_t query, cp_range keys)
 {
     const cp_attention *a = source;
     cp_visible_row(visible, a->visibility, b, *places(a->query_index, b, query),
@@ -124,7 +124,7 @@ CP_CLONES static void cap_row(real *z, int64_t n, real softcap, bool rounds)
 }
 
 void cp_tile_scores(real *z, int64_t stride, const real *q, const cp_problem *p, const cp_tile *t,
-                    cp_span keys)
+                    cp_range keys)
 {
     int64_t rows = tile_rows(t);
     real softcap = (real)p->attention->softcap;
@@ -145,7 +145,7 @@ void cp_tile_hide(real *a, real *b, int64_t stride, const cp_problem *p, const c
                   real value)
 {
     uint8_t visible[KEY_TILE];
-    cp_span keys = key_tile(p, key);
+    cp_range keys = key_tile(p, key);
     for (int64_t i = 0; i < t->queries.count; i++) {
         p->mask.row(visible, p->mask.source, t->b, t->queries.first + i, keys);
         for (int32_t h = 0; h < t->stacked; h++) {

@@ -16,17 +16,17 @@
 enum { KEY_TILE = 64 };
 
 /* Tokens by their places in the tensors that are passed, not by their global indices. */
-typedef struct cp_span {
+typedef struct cp_range {
     int64_t first, count;
-} cp_span;
+} cp_range;
 
 /* Who sees whom: where tiles get it from. In batch row b, of q and k as they are passed:
  *   cover   as cp_visibility_cover
  *   row     visible[n] = whether `query` sees key keys.first + n */
 typedef struct cp_tile_mask {
     const void *source;
-    cp_cover (*cover)(const void *source, int64_t b, cp_span queries, cp_span keys);
-    void (*row)(uint8_t *visible, const void *source, int64_t b, int64_t query, cp_span keys);
+    cp_cover (*cover)(const void *source, int64_t b, cp_range queries, cp_range keys);
+    void (*row)(uint8_t *visible, const void *source, int64_t b, int64_t query, cp_range keys);
 } cp_tile_mask;
 
 /* By attention->visibility and the two global indices. `attention` is borrowed. */
@@ -66,7 +66,7 @@ void CP_WIDTH(cp_gradients_check)(const cp_attention_gradients *gradients, const
 
 typedef struct cp_tile {
     int64_t b;
-    cp_span queries;
+    cp_range queries;
     const int32_t *heads; /* the stack */
     int32_t stacked;
 } cp_tile;
@@ -95,9 +95,9 @@ static inline int32_t value_head_of(const cp_problem *p, const cp_tile *t)
     return p->attention->value_head[t->heads[0]];
 }
 
-static inline cp_span key_tile(const cp_problem *p, int64_t first)
+static inline cp_range key_tile(const cp_problem *p, int64_t first)
 {
-    return (cp_span){first, cp_min(KEY_TILE, p->Sk - first)};
+    return (cp_range){first, cp_min(KEY_TILE, p->Sk - first)};
 }
 
 static inline cp_cover cover_of(const cp_problem *p, const cp_tile *t, int64_t key)
@@ -111,7 +111,7 @@ void CP_WIDTH(cp_tile_gather)(real *out, const cp_problem *problem, const cp_til
 
 /* z [rows,keys] of the stack, whose q was gathered: scaled, capped, rounded. */
 void CP_WIDTH(cp_tile_scores)(real *z, int64_t stride, const real *q, const cp_problem *problem,
-                              const cp_tile *tile, cp_span keys);
+                              const cp_tile *tile, cp_range keys);
 
 /* `value` in every head's rows, where one tile of keys is hidden, of one matrix or two: a and b [rows,KEY_TILE], b or
  * NULL. */

@@ -67,8 +67,8 @@ static void cut(segments *s, const cp_visibility *v, const int64_t *order, int64
 
 /* ---- the mask, by arithmetic ---- */
 
-/* The part of a segment that lies in a span. */
-static segment part_of(const segment *whole, cp_span span)
+/* The part of a segment that lies in a range. */
+static segment part_of(const segment *whole, cp_range span)
 {
     int64_t begin = whole->first > span.first ? whole->first : span.first;
     int64_t end = cp_min(whole->first + whole->count, span.first + span.count);
@@ -92,7 +92,7 @@ static cp_cover cover_of_pair(const segment *q, const segment *k, int64_t window
     return none ? CP_COVER_NONE : all ? CP_COVER_ALL : CP_COVER_SOME;
 }
 
-static cp_cover varlen_cover(const void *source, int64_t b, cp_span queries, cp_span keys)
+static cp_cover varlen_cover(const void *source, int64_t b, cp_range queries, cp_range keys)
 {
     const varlen *s = source;
     (void)b;
@@ -110,11 +110,11 @@ static cp_cover varlen_cover(const void *source, int64_t b, cp_span queries, cp_
     return cover;
 }
 
-static void varlen_row(uint8_t *visible, const void *source, int64_t b, int64_t query, cp_span keys)
+static void varlen_row(uint8_t *visible, const void *source, int64_t b, int64_t query, cp_range keys)
 {
     const varlen *s = source;
     (void)b;
-    segment q = part_of(&s->queries.list[s->queries.of[query]], (cp_span){query, 1});
+    segment q = part_of(&s->queries.list[s->queries.of[query]], (cp_range){query, 1});
     memset(visible, 0, (size_t)keys.count);
     for (int32_t j = s->keys.of[keys.first]; j <= s->keys.of[keys.first + keys.count - 1]; j++) {
         segment k = part_of(&s->keys.list[j], keys);

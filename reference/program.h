@@ -7,7 +7,7 @@
 #include "base/tokens/visibility.h"
 #include "reference/ops.h"
 
-enum { CP_NAME_BYTES = 96, CP_STEP_INPUTS = 3 };
+enum { CP_PROGRAM_NAME = 96, CP_STEP_INPUTS = 3 };
 
 /* What a parameter is, for reductions that leave a class out and for reports. */
 typedef enum cp_parameter_class {
@@ -22,8 +22,8 @@ typedef enum cp_parameter_class {
 } cp_parameter_class;
 
 typedef struct cp_parameter {
-    char name[CP_NAME_BYTES]; /* the framework's state-dict name */
-    char tied[CP_NAME_BYTES]; /* another name of the same tensor, or "" */
+    char name[CP_PROGRAM_NAME]; /* the framework's state-dict name */
+    char tied[CP_PROGRAM_NAME]; /* another name of the same tensor, or "" */
     cp_parameter_class class;
     cp_norm_weight norm; /* of a norm's weight: how it multiplies */
     int dims;
@@ -33,8 +33,8 @@ typedef struct cp_parameter {
 
 /* A register holds [B,S,width] or [B,S,heads,width]; a view is another shape of its parent's memory. */
 typedef struct cp_register {
-    char name[CP_NAME_BYTES]; /* of trace nodes: "embed", "layer.0.out", "final"; else "" */
-    int64_t heads;            /* 0: [B,S,width] */
+    char name[CP_PROGRAM_NAME]; /* of trace nodes: "embed", "layer.0.out", "final"; else "" */
+    int64_t heads;              /* 0: [B,S,width] */
     int64_t width;
     int parent;   /* -1: memory of its own */
     int segment;  /* where it is written */
@@ -97,7 +97,7 @@ typedef struct cp_balance {
 } cp_balance;
 
 typedef struct cp_program {
-    char family[CP_NAME_BYTES];
+    char family[CP_PROGRAM_NAME];
     int64_t C, F, V, L, H, K,
         D;     /* hidden, feed-forward, vocabulary, layers, heads, key/value heads, head size */
     int64_t E; /* experts a layer; 0: none */
