@@ -26,12 +26,13 @@ static cp_tensor take_whole(const allgather_mixer *m, cp_tensor like, cp_arena *
     return CP_TAKE(arena, like.dtype, layout->B, layout->T, like.extent[2], like.extent[3]);
 }
 
-/* Pieces [B,S_r,heads,D] of all ranks, one after the other: as large as the whole. */
+/* Of one token. */
 static size_t unit_bytes(cp_tensor tensor)
 {
     return (size_t)(tensor.extent[2] * tensor.extent[3]) * cp_dtype_bytes(tensor.dtype);
 }
 
+/* A rank's piece, [B,S_r,heads,D]. Those of all ranks, one after the other, are as large as the whole. */
 static size_t piece_bytes(const allgather_mixer *m, cp_tensor tensor, int rank)
 {
     return (size_t)(m->group.layout->B * m->group.layout->tokens[rank]) * unit_bytes(tensor);
