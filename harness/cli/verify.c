@@ -98,11 +98,11 @@ static cp_trial_row *add_row(verifying *self, const char *name, const cp_run_opt
         cp_check(self->rows != NULL, "out of memory");
     }
     cp_trial_row *row = &self->rows[self->count++];
-    *row = (cp_trial_row){.cp = options->P, .dtype = options->dtype};
+    *row = (cp_trial_row){.cp = options->P, .dp = options->D, .micro = options->M, .dtype = options->dtype};
     snprintf(row->fixture, sizeof row->fixture, "%s", name);
-    char exchange[CP_EXCHANGE_TEXT], layout[CP_LAYOUT_TEXT];
-    snprintf(row->exchange, sizeof row->exchange, "%.31s", cp_exchange_text(&options->exchange, exchange));
-    snprintf(row->layout, sizeof row->layout, "%.31s", cp_layout_text(&options->layout, layout));
+    _Static_assert(sizeof row->exchange >= CP_EXCHANGE_TEXT, "an exchange fits");
+    cp_exchange_text(&options->exchange, row->exchange);
+    cp_layout_text(&options->layout, row->layout);
     snprintf(row->attention, sizeof row->attention, "%s", cp_attention_value((int)options->attention));
     return row;
 }

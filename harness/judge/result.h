@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/tokens/layout.h"
 
 enum { CP_RESULT_DIMS = 4, CP_RESULT_NAME = 192, CP_RESULT_SENTENCE = 512 };
 
@@ -119,8 +120,8 @@ typedef enum cp_trial_outcome {
 /* One fixture run in one way. A value: nothing to close. */
 typedef struct cp_trial_row {
     char fixture[CP_RESULT_NAME]; /* "llama/packed7" */
-    int cp;
-    char exchange[32], layout[32], attention[16]; /* names of values; the command-line document */
+    int cp, dp, micro; /* ranks, data-parallel groups and micro-batches that were asked for; 0: nothing was */
+    char exchange[48], layout[CP_LAYOUT_TEXT], attention[16]; /* names of values; the command-line document */
     cp_dtype dtype;
     cp_trial_outcome outcome;
     double loss, logits, gradients; /* cp_result's worst …; NaN where not judged */

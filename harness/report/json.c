@@ -208,6 +208,8 @@ static cp_json *trial_of(const cp_trial_row *row)
     cp_json *object = cp_json_new_object();
     set_text(object, "fixture", row->fixture);
     cp_json_set_integer(object, "cp", row->cp);
+    cp_json_set_integer(object, "dp", row->dp > 1 ? row->dp : 1);
+    cp_json_set_integer(object, "micro", row->micro > 1 ? row->micro : 1);
     set_text(object, "exchange", row->exchange);
     set_text(object, "layout", row->layout);
     cp_json_set_string(object, "dtype", cp_dtype_name(row->dtype));

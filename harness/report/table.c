@@ -60,15 +60,14 @@ static void spaces(FILE *page, size_t count)
 
 void cp_table_add_trial(cp_table *table, const cp_trial_row *row)
 {
-    char cp[CP_NUMBER], loss[CP_NUMBER], logits[CP_NUMBER], gradients[CP_NUMBER];
+    char ranks[CP_WORD], loss[CP_NUMBER], logits[CP_NUMBER], gradients[CP_NUMBER];
     cp_check(table->count == CP_TABLE_COLUMNS, "%d columns for a trial", table->count);
-    snprintf(cp, sizeof cp, "%d", row->cp);
-    cp_table_add(table,
-                 (const char *[CP_TABLE_COLUMNS]){
-                     row->fixture, cp, row->exchange, row->layout, cp_dtype_name(row->dtype), row->attention,
-                     cp_word_number(loss, row->loss), cp_word_number(logits, row->logits),
-                     cp_word_number(gradients, row->gradients), cp_word_parameter(row->worst_tensor),
-                     cp_trial_outcome_name(row->outcome), row->sentence});
+    cp_table_add(table, (const char *[CP_TABLE_COLUMNS]){
+                            row->fixture, cp_word_ranks(ranks, row), row->exchange, row->layout,
+                            cp_dtype_name(row->dtype), row->attention, cp_word_number(loss, row->loss),
+                            cp_word_number(logits, row->logits), cp_word_number(gradients, row->gradients),
+                            cp_word_parameter(row->worst_tensor), cp_trial_outcome_name(row->outcome),
+                            row->sentence});
 }
 
 /* Spaces are held back until something follows them. */

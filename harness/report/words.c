@@ -116,6 +116,16 @@ const char *cp_word_parameter(const char *name)
     return strncmp(name, "grads/", prefix) == 0 ? name + prefix : name[0] ? name : "-";
 }
 
+const char *cp_word_ranks(char out[CP_WORD], const cp_trial_row *row)
+{
+    int used = snprintf(out, CP_WORD, "%d", row->cp);
+    if (row->dp > 1)
+        used += snprintf(out + used, CP_WORD - (size_t)used, ", dp %d", row->dp);
+    if (row->micro > 1)
+        snprintf(out + used, CP_WORD - (size_t)used, ", micro %d", row->micro);
+    return out;
+}
+
 bool cp_word_numbers_speak(const cp_tensor_result *tensor)
 {
     bool structural = !tensor->measured || tensor->nonfinite_expected + tensor->nonfinite_actual > 0 ||

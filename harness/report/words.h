@@ -29,6 +29,9 @@ const char *cp_word_index(char out[CP_WORD], int dims, const int64_t *index);
 /* "grads/model.norm.weight" -> "model.norm.weight"; "" -> "-". */
 const char *cp_word_parameter(const char *name);
 
+/* The ranks of a trial, "2", and what it was split into besides: "2, dp 2, micro 3". Returns `out`. */
+const char *cp_word_ranks(char out[CP_WORD], const cp_trial_row *row);
+
 /* Whether a tensor's numbers say what is wrong; false: its reason does. */
 bool cp_word_numbers_speak(const cp_tensor_result *tensor);
 

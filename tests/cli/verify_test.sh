@@ -13,6 +13,10 @@ printed 'uneven'
 printed 'per_document'
 expect 0 '4 runs: 4 same' cpeq verify "$golden/llama/packed7.h5" --cp 2 --layout striped:2,uneven:7,0,zigzag,uneven:3:4
 printed 'uneven:7:0'
+expect 0 '1 run: 1 same' cpeq verify "$golden/llama/left7.h5" --cp 2 --dp 2 --micro 2
+printed ' 2, dp 2, micro 2  ulysses '
+long=uneven:7$(printf ':0%.0s' $(seq 19))
+expect 0 "$long  float64" cpeq verify "$golden/llama/full7.h5" --cp 20 --exchange ring --layout "$long"
 expect 2 '2 refused' cpeq verify "$golden/llama/packed7.h5" --cp 2 --layout uneven:3:3,uneven:7
 printed 'layout uneven:3:3: 6 tokens in all, expected the row'
 printed 'layout uneven:7: tokens of 1 ranks, expected those of 2'

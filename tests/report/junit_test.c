@@ -82,9 +82,12 @@ static void trials_are_a_suite(void **state)
     xmlNodePtr suite = suite_of(document, (const char *const[]){"6", "1", "2", "2"});
     static const char *const elements[CP_TRIAL_OUTCOMES] = {NULL, "failure", "error", "skipped", "error"};
     static const char *const names[SAMPLE_TRIALS] = {
-        "cp 1, local, contiguous, float64, dense",    "cp 2, ulysses, contiguous, float64, dense",
-        "cp 2, ulysses, contiguous, float64, varlen", "cp 2, ulysses, contiguous, float64, dense",
-        "cp 2, ulysses, contiguous, float64, dense",  "cp 2, ulysses, contiguous, float64, varlen"};
+        "cp 1, local, contiguous, float64, dense",
+        "cp 2, ulysses, contiguous, float64, dense",
+        "cp 2, ulysses, contiguous, float64, varlen",
+        "cp 2, dp 2, micro 3, ulysses, contiguous, float64, dense",
+        "cp 2, ulysses, contiguous, float64, dense",
+        "cp 2, ulysses, contiguous, float64, varlen"};
     for (int i = 0; i < SAMPLE_TRIALS; i++) {
         assert_case(child(suite, i), names[i], elements[rows[i].outcome], rows[i].sentence);
         assert_attribute(child(suite, i), "classname", rows[i].fixture);

@@ -158,6 +158,7 @@ void sample_hostile(sample *s)
 
 void sample_trials(cp_trial_row rows[SAMPLE_TRIALS])
 {
+    enum { SPLIT = 3 }; /* is of groups and micro-batches */
     static const char refusal[] = "chunked attention needs the dense mask";
     static const struct {
         cp_trial_outcome outcome;
@@ -176,6 +177,8 @@ void sample_trials(cp_trial_row rows[SAMPLE_TRIALS])
             .cp = i > 0 ? 2 : 1, .dtype = CP_F64, .outcome = table[i].outcome, .seconds = 0.25};
         bool has_numbers = i < 2;
         row->status = row->outcome == CP_TRIAL_ERROR ? CP_BAD_INPUT : CP_OK;
+        row->dp = i == SPLIT ? 2 : 0;
+        row->micro = i == SPLIT ? 3 : 0;
         row->loss = has_numbers ? 1.1e-16 : NAN;
         row->logits = has_numbers ? 8.8e-16 : NAN;
         row->gradients = has_numbers ? 2.1e-15 : NAN;

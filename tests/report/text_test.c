@@ -47,13 +47,13 @@ static const char MIXED_MARKDOWN[] =
     "- **next:** nothing is said about the whole before both sides hold the same tensors\n";
 
 static const char TRIALS[] =
-    "fixture            cp  exchange  layout      dtype    attention  loss     logits   gradients  worst tensor                            verdict\n"
-    "llama/packed7       1  local     contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    model.layers.0.self_attn.k_proj.weight  same\n"
-    "llama/packed7       2  ulysses   contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    model.layers.0.self_attn.k_proj.weight  different       logits: 2.5e+11 times its limit\n"
-    "llama4_text/full7   2  ulysses   contiguous  float64  varlen     -        -        -          -                                       refused         chunked attention needs the dense mask\n"
-    "llama/full7         2  ulysses   contiguous  float64  dense      -        -        -          -                                       not comparable  no limits for bfloat16\n"
-    "llama/broken        2  ulysses   contiguous  float64  dense      -        -        -          -                                       error           broken.h5: truncated\n"
-    "llama4_text/left7   2  ulysses   contiguous  float64  varlen     -        -        -          -                                       refused         chunked attention needs the dense mask\n"
+    "fixture                          cp  exchange  layout      dtype    attention  loss     logits   gradients  worst tensor                            verdict\n"
+    "llama/packed7                     1  local     contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    model.layers.0.self_attn.k_proj.weight  same\n"
+    "llama/packed7                     2  ulysses   contiguous  float64  dense      1.1e-16  8.8e-16  2.1e-15    model.layers.0.self_attn.k_proj.weight  different       logits: 2.5e+11 times its limit\n"
+    "llama4_text/full7                 2  ulysses   contiguous  float64  varlen     -        -        -          -                                       refused         chunked attention needs the dense mask\n"
+    "llama/full7        2, dp 2, micro 3  ulysses   contiguous  float64  dense      -        -        -          -                                       not comparable  no limits for bfloat16\n"
+    "llama/broken                      2  ulysses   contiguous  float64  dense      -        -        -          -                                       error           broken.h5: truncated\n"
+    "llama4_text/left7                 2  ulysses   contiguous  float64  varlen     -        -        -          -                                       refused         chunked attention needs the dense mask\n"
     "6 runs: 1 same, 1 different, 1 not comparable, 1 error, 2 refused (chunked attention needs the dense mask: 2)\n";
 
 static const char TRIALS_MARKDOWN[] =
@@ -63,7 +63,7 @@ static const char TRIALS_MARKDOWN[] =
     "|---|---:|---|---|---|---|---:|---:|---:|---|---|---|\n"
     "| llama/packed7 | 2 | ulysses | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | model.layers.0.self_attn.k_proj.weight | different | logits: 2.5e+11 times its limit |\n"
     "| llama4_text/full7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked attention needs the dense mask |\n"
-    "| llama/full7 | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | not comparable | no limits for bfloat16 |\n"
+    "| llama/full7 | 2, dp 2, micro 3 | ulysses | contiguous | float64 | dense | - | - | - | - | not comparable | no limits for bfloat16 |\n"
     "| llama/broken | 2 | ulysses | contiguous | float64 | dense | - | - | - | - | error | broken.h5: truncated |\n"
     "| llama4_text/left7 | 2 | ulysses | contiguous | float64 | varlen | - | - | - | - | refused | chunked attention needs the dense mask |\n"
     "| llama/packed7 | 1 | local | contiguous | float64 | dense | 1.1e-16 | 8.8e-16 | 2.1e-15 | model.layers.0.self_attn.k_proj.weight | same |  |\n";
