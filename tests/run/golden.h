@@ -10,13 +10,9 @@ typedef struct golden_list {
     char **paths; /* sorted */
 } golden_list;
 
-/* Sanitizers make each run ten times as long, and look for other things: there every second file is enough, where a test
- * says so. */
-#ifdef CPEQ_FEW_FAMILIES
-enum { GOLDEN_STEP = 2 };
-#else
-enum { GOLDEN_STEP = 1 };
-#endif
+/* Sanitizers make each run ten times as long, and look for other things: there not every file is needed, where a test says
+ * so. */
+enum { GOLDEN_STEP = CPEQ_GOLDEN_STEP };
 
 /* Every *.h5 below the directory that the test was given. */
 golden_list golden_all(void);

@@ -15,7 +15,7 @@
 /* Several ways of each model: the unsharded run is run once. */
 enum { WAYS = 3 };
 
-#ifdef CPEQ_FEW_FAMILIES
+#if CPEQ_GOLDEN_STEP > 1
 enum { USUAL_DRAWS = 300 };
 #else
 enum { USUAL_DRAWS = 2400 };
