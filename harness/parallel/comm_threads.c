@@ -197,10 +197,13 @@ static bool arrive(threads_comm *comm)
     return true;
 }
 
+/* The lock is held, and given back before the others are woken: they need it. */
 static void open_meeting(threads_comm *comm)
 {
+    threads_run *run = comm->self->run;
     comm->group->meetings++;
-    pthread_cond_broadcast(&comm->self->run->changed);
+    pthread_mutex_unlock(&run->lock);
+    pthread_cond_broadcast(&run->changed);
 }
 
 static void copy_messages(const threads_comm *comm)
@@ -223,22 +226,26 @@ static void threads_move(cp_comm *base, const cp_call *call)
     if (run->status != CP_OK)
         leave(comm->self);
     comm->call = call;
-    if (arrive(comm)) {
+    bool last = arrive(comm);
+    if (last)
         check_calls(run, comm->group);
-        if (run->status == CP_OK)
-            open_meeting(comm);
+    if (last && run->status == CP_OK) {
+        open_meeting(comm);
+    } else {
+        wait_for_calls(comm, &deadline);
+        /* A meeting that was opened is gone through also when the run has failed since: others copy from this memory. */
+        if (comm->group->meetings < comm->meetings)
+            leave(comm->self);
+        pthread_mutex_unlock(&run->lock);
     }
-    wait_for_calls(comm, &deadline);
-    /* A meeting that was opened is gone through also when the run has failed since: others copy from this memory. */
-    if (comm->group->meetings < comm->meetings)
-        leave(comm->self);
-    pthread_mutex_unlock(&run->lock);
 
     copy_messages(comm);
 
     pthread_mutex_lock(&run->lock);
-    if (arrive(comm))
+    if (arrive(comm)) {
         open_meeting(comm);
+        return;
+    }
     while (comm->group->meetings < comm->meetings)
         pthread_cond_wait(&run->changed, &run->lock);
     pthread_mutex_unlock(&run->lock);
