@@ -46,7 +46,7 @@ CP_CLONES static void greatest_of_row(const real *z, int64_t n, real lane[LANES]
 
 /* z becomes p; returns lse. Lanes count keys from 0, whichever runs there are: a row does not depend on the others of
  * its tile. */
-static real softmax(real *z, const run *runs, int count, bool rounds)
+static real softmax(real *z, const run *runs, int count, cp_rounder rounder)
 {
     real lane[LANES];
     for (int i = 0; i < LANES; i++)
@@ -60,8 +60,12 @@ static real softmax(real *z, const run *runs, int count, bool rounds)
     for (int n = 0; n < count; n++)
         exp_in_lanes(z + runs[n].begin, runs[n].end - runs[n].begin, sees ? highest : (real)0, lane);
     real total = sum_of_lanes(lane);
-    for (int n = 0; n < count && sees; n++)
-        cp_tile_row_scale(z + runs[n].begin, runs[n].end - runs[n].begin, (real)1 / total, rounds);
+    for (int n = 0; n < count && sees; n++) {
+        int64_t first = runs[n].begin, keys = runs[n].end - first;
+        cp_tile_row_scale(z + first, keys, (real)1 / total);
+        if (rounder.on)
+            cp_tile_row_round(z + first, keys, first, rounder);
+    }
     return highest + real_log(total); /* −∞ where nothing is seen */
 }
 
@@ -93,7 +97,7 @@ static void forward_tile(cp_tensor o, cp_tensor lse, const forward_space *s, con
     cp_tile_gather(s->q, p, t, p->q);
     int runs = visible_scores(s, p, t);
     for (int64_t row = 0; row < rows; row++)
-        *cp_scalar(lse, token_head(p, t, row)) = softmax(s->z + row * s->stride, s->runs, runs, p->rounds);
+        *cp_scalar(lse, token_head(p, t, row)) = softmax(s->z + row * s->stride, s->runs, runs, p->rounder);
     if (runs == 0)
         memset(s->o, 0, (size_t)(rows * p->Dv) * sizeof *s->o);
     for (int n = 0; n < runs; n++) {
@@ -103,9 +107,10 @@ static void forward_tile(cp_tensor o, cp_tensor lse, const forward_space *s, con
                 p->precision.matmul);
     }
     for (int64_t row = 0; row < rows; row++) {
-        real *to = cp_row(o, token_head(p, t, row));
-        for (int64_t d = 0; d < p->Dv; d++)
-            to[d] = p->rounds ? rounded_to_bf16(s->o[row * p->Dv + d]) : s->o[row * p->Dv + d];
+        real *from = s->o + row * p->Dv;
+        if (p->rounder.on)
+            cp_tile_row_round(from, p->Dv, 0, p->rounder);
+        memcpy(cp_row(o, token_head(p, t, row)), from, (size_t)p->Dv * sizeof *from);
     }
 }
 

@@ -87,13 +87,14 @@ CP_CLONES static real absorb_row(real *z, int64_t n, real *highest, real *total)
     return keep;
 }
 
-/* z becomes exp(z − m) / l, rounded. */
-CP_CLONES static void final_row(real *z, int64_t n, real highest, real total)
+/* z becomes exp(z − m) / l, rounded; `first`: the key of z[0]. */
+CP_CLONES static void final_row(real *z, int64_t n, int64_t first, real highest, real total,
+                                cp_rounder rounder)
 {
     real shift = total > 0 ? highest : (real)0;
     real factor = total > 0 ? (real)1 / total : (real)0;
     for (int64_t j = 0; j < n; j++)
-        z[j] = rounded_to_bf16(vec_exp(z[j] - shift) * factor);
+        z[j] = rounded(vec_exp(z[j] - shift) * factor, first + j, &rounder);
 }
 
 static void hidden_scores(const forward_space *s, const cp_problem *p, const cp_tile *t, cp_range keys)
@@ -125,10 +126,10 @@ static void absorb_block(const forward_space *s, const cp_problem *p, const cp_t
     hidden_scores(s, p, t, keys);
     for (int64_t row = 0; row < tile_rows(t); row++) {
         real keep = absorb_row(s->z + row * STRIDE, keys.count, &s->highest[row], &s->total[row]);
-        if (keep != 1 && !p->rounds)
-            cp_tile_row_scale(s->o + row * p->Dv, p->Dv, keep, false);
+        if (keep != 1 && !p->rounder.on)
+            cp_tile_row_scale(s->o + row * p->Dv, p->Dv, keep);
     }
-    if (!p->rounds)
+    if (!p->rounder.on)
         add_values(s, p, t, keys);
 }
 
@@ -137,7 +138,7 @@ static void apply_block(const forward_space *s, const cp_problem *p, const cp_ti
 {
     hidden_scores(s, p, t, keys);
     for (int64_t row = 0; row < tile_rows(t); row++)
-        final_row(s->z + row * STRIDE, keys.count, s->highest[row], s->total[row]);
+        final_row(s->z + row * STRIDE, keys.count, keys.first, s->highest[row], s->total[row], p->rounder);
     add_values(s, p, t, keys);
 }
 
@@ -157,7 +158,10 @@ static void store(cp_tensor o, cp_tensor lse, const forward_space *s, const cp_p
     for (int64_t row = 0; row < tile_rows(t); row++) {
         real *from = s->o + row * p->Dv;
         real total = s->total[row];
-        cp_tile_row_scale(from, p->Dv, p->rounds || total == 0 ? (real)1 : (real)1 / total, p->rounds);
+        if (p->rounder.on)
+            cp_tile_row_round(from, p->Dv, 0, p->rounder);
+        else
+            cp_tile_row_scale(from, p->Dv, total == 0 ? (real)1 : (real)1 / total);
         memcpy(cp_row(o, token_head(p, t, row)), from, (size_t)p->Dv * sizeof *from);
         *cp_scalar(lse, token_head(p, t, row)) =
             s->highest[row] + real_log(total); /* −∞ where nothing is seen */
@@ -169,7 +173,7 @@ static void forward_tile(cp_tensor o, cp_tensor lse, const forward_space *s, con
 {
     start(s, p, t);
     each_block(absorb_block, s, p, t);
-    if (p->rounds)
+    if (p->rounder.on)
         each_block(apply_block, s, p, t);
     store(o, lse, s, p, t);
 }
@@ -237,8 +241,8 @@ static void block_gradient(const cp_attention_gradients *g, const backward_space
     }
     if (!p->shows_hidden)
         hide(s->p, s->ds, s->covers, p, t, keys, 0);
-    for (int64_t row = 0; row < rows && p->rounds; row++)
-        cp_tile_row_scale(s->p + row * STRIDE, keys.count, 1, true);
+    for (int64_t row = 0; row < rows && p->rounder.on; row++)
+        cp_tile_row_round(s->p + row * STRIDE, keys.count, keys.first, p->rounder);
 }
 
 static void backward_block(const cp_attention_gradients *g, const backward_space *s, const cp_problem *p,

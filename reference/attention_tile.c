@@ -59,7 +59,7 @@ cp_problem cp_problem_state(cp_tensor q, cp_tensor k, cp_tensor v, const cp_atte
                     .attention = attention,
                     .mask = mask,
                     .precision = precision,
-                    .rounds = cp_rounds(precision),
+                    .rounder = cp_rounder_of(precision),
                     .B = q.extent[0],
                     .Sq = q.extent[1],
                     .Sk = k.extent[1],
@@ -111,16 +111,13 @@ void cp_tile_gather(real *out, const cp_problem *p, const cp_tile *t, cp_tensor 
         memcpy(out + row * width, cp_row(from, token_head(p, t, row)), (size_t)width * sizeof *out);
 }
 
-CP_CLONES static void cap_row(real *z, int64_t n, real softcap, bool rounds)
+CP_CLONES static void cap_row(real *z, int64_t n, int64_t first, real softcap, cp_rounder rounder)
 {
-    if (rounds)
-        for (int64_t j = 0; j < n; j++)
-            z[j] = rounded_to_bf16(z[j]);
+    if (rounder.on)
+        round_row(z, n, first, &rounder);
     if (softcap > 0)
-        for (int64_t j = 0; j < n; j++) {
-            real capped = softcap * vec_tanh(z[j] / softcap);
-            z[j] = rounds ? rounded_to_bf16(capped) : capped;
-        }
+        for (int64_t j = 0; j < n; j++)
+            z[j] = stored(softcap * vec_tanh(z[j] / softcap), first + j, &rounder);
 }
 
 void cp_tile_scores(real *z, int64_t stride, const real *q, const cp_problem *p, const cp_tile *t,
@@ -131,8 +128,8 @@ void cp_tile_scores(real *z, int64_t stride, const real *q, const cp_problem *p,
     cp_matrix k = keys_matrix(p->k, t->b, keys.first, key_head_of(p, t));
     cp_gemm(rows, keys.count, p->D, (real)p->attention->scale, plain(q, p->D), transpose(k), false, z, stride,
             p->precision.matmul);
-    for (int64_t row = 0; row < rows && (softcap > 0 || p->rounds); row++)
-        cap_row(z + row * stride, keys.count, softcap, p->rounds);
+    for (int64_t row = 0; row < rows && (softcap > 0 || p->rounder.on); row++)
+        cap_row(z + row * stride, keys.count, keys.first, softcap, p->rounder);
 }
 
 CP_CLONES static void hide_row(real *row, const uint8_t *visible, real value, int64_t n)
@@ -173,15 +170,23 @@ void cp_tile_row_gradient(real *p, real *ds, real lse, real delta, real softcap,
     row_gradient(p, ds, lse, delta, softcap, n);
 }
 
-CP_CLONES static void row_scale(real *x, int64_t n, real factor, bool rounds)
+CP_CLONES static void row_scale(real *x, int64_t n, real factor)
 {
-    for (int64_t j = 0; j < n; j++) {
-        real value = x[j] * factor;
-        x[j] = rounds ? rounded_to_bf16(value) : value;
-    }
+    for (int64_t j = 0; j < n; j++)
+        x[j] *= factor;
 }
 
-void cp_tile_row_scale(real *x, int64_t n, real factor, bool rounds)
+void cp_tile_row_scale(real *x, int64_t n, real factor)
 {
-    row_scale(x, n, factor, rounds);
+    row_scale(x, n, factor);
+}
+
+CP_CLONES static void row_round(real *x, int64_t n, int64_t first, cp_rounder rounder)
+{
+    round_row(x, n, first, &rounder);
+}
+
+void cp_tile_row_round(real *x, int64_t n, int64_t first, cp_rounder rounder)
+{
+    row_round(x, n, first, rounder);
 }

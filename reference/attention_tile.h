@@ -9,8 +9,8 @@
 #include "reference/gemm.h"
 #include "reference/head_groups.h"
 #include "reference/ops.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 /* A multiple of LANES, so that a key is in the same lane wherever a run of tiles begins. */
 enum { KEY_TILE = 64 };
@@ -38,7 +38,7 @@ typedef struct cp_problem {
     const cp_attention *attention;
     cp_tile_mask mask;
     cp_precision precision;
-    bool rounds;
+    cp_rounder rounder;
     int64_t B, Sq, Sk, H, D, Dv;
     int64_t tile, tiles; /* queries in a tile, tiles in a batch row */
     int64_t rows;        /* of the largest stack: queries x heads */
@@ -123,8 +123,11 @@ void CP_WIDTH(cp_tile_hide)(real *a, real *b, int64_t stride, const cp_problem *
  *   ds: do · v on entry; on return the gradient of the scaled product before the cap */
 void CP_WIDTH(cp_tile_row_gradient)(real *p, real *ds, real lse, real delta, real softcap, int64_t n);
 
-/* x[j] = factor · x[j], rounded where asked. */
-void CP_WIDTH(cp_tile_row_scale)(real *x, int64_t n, real factor, bool rounds);
+/* x[j] = factor · x[j]. */
+void CP_WIDTH(cp_tile_row_scale)(real *x, int64_t n, real factor);
+
+/* A row whose x[0] stands at `first`, as at any named point. */
+void CP_WIDTH(cp_tile_row_round)(real *x, int64_t n, int64_t first, cp_rounder rounder);
 
 /* ---- matrices ---- */
 
@@ -159,5 +162,6 @@ static inline cp_matrix keys_matrix(cp_tensor tensor, int64_t b, int64_t key, in
 #define cp_tile_hide          CP_WIDTH(cp_tile_hide)
 #define cp_tile_row_gradient  CP_WIDTH(cp_tile_row_gradient)
 #define cp_tile_row_scale     CP_WIDTH(cp_tile_row_scale)
+#define cp_tile_row_round     CP_WIDTH(cp_tile_row_round)
 
 #endif

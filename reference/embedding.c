@@ -1,6 +1,6 @@
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 #include <inttypes.h>
 
@@ -24,7 +24,7 @@ static void check(cp_tensor out, cp_tensor ids, cp_tensor table)
 static void forward(cp_tensor out, cp_tensor ids, cp_tensor table, double scale, cp_precision precision)
 {
     check(out, ids, table);
-    bool rounds = cp_rounds(precision);
+    cp_rounder rounder = cp_rounder_of(precision);
     if (CP_SHAPE_ONLY)
         return;
     int64_t rows = cp_row_count(out);
@@ -35,7 +35,7 @@ static void forward(cp_tensor out, cp_tensor ids, cp_tensor table, double scale,
         real *to = cp_row(out, row);
         const real *from = cp_row(table, cp_integer(ids, row));
         for (int64_t c = 0; c < C; c++)
-            to[c] = rounds ? rounded_to_bf16(factor * from[c]) : factor * from[c];
+            to[c] = stored(factor * from[c], c, &rounder);
     }
 }
 

@@ -2,8 +2,8 @@
  * expert after another, in order, so that a token's sum does not depend on who else is there. */
 #include "reference/gemm.h"
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 typedef struct job {
     cp_tensor x, weights;
@@ -11,7 +11,7 @@ typedef struct job {
     cp_experts_form form;
     int64_t tokens, E, C, F;
     cp_matmul matmul;
-    bool rounds;
+    cp_rounder rounder;
 } job;
 
 /* The tokens of one expert, in their order; as much room as if all asked it. */
@@ -50,7 +50,7 @@ static job check(cp_tensor y, cp_tensor x, cp_tensor weights, const cp_experts *
              .C = cp_width(x),
              .F = experts->down.extent[form.transposed ? 1 : 2],
              .matmul = precision.matmul,
-             .rounds = cp_rounds(precision)};
+             .rounder = cp_rounder_of(precision)};
     cp_check(cp_row_count(weights) == j.tokens, "experts: weights of %lld tokens, expected %lld",
              (long long)cp_row_count(weights), (long long)j.tokens);
     check_parameters("experts", experts, &j);
@@ -103,12 +103,12 @@ static cp_matrix columns_of(const real *data, int64_t width)
     return (cp_matrix){.data = data, .stride = width, .transposed = true};
 }
 
-CP_CLONES static void finish(real *y, const real *bias, int64_t width, bool rounds)
+CP_CLONES static void finish(real *y, const real *bias, int64_t width, cp_rounder rounder)
 {
     for (int64_t i = 0; bias && i < width; i++)
         y[i] += bias[i];
-    for (int64_t i = 0; rounds && i < width; i++)
-        y[i] = rounded_to_bf16(y[i]);
+    if (rounder.on)
+        round_row(y, width, 0, &rounder);
 }
 
 static void project(real *y, int64_t width, const real *x, int64_t x_width, cp_tensor stack, cp_tensor biases,
@@ -119,7 +119,7 @@ static void project(real *y, int64_t width, const real *x, int64_t x_width, cp_t
     const real *bias = cp_tensor_given(biases) ? cp_row(biases, g->e) : NULL;
 #pragma omp parallel for schedule(static) if (g->n * width > CP_WORTH_A_THREAD)
     for (int64_t i = 0; i < g->n; i++)
-        finish(y + i * width, bias, width, j->rounds);
+        finish(y + i * width, bias, width, j->rounder);
 }
 
 /* Which tokens ask expert e. A weight that is 0 is one of an expert that was not chosen, or makes no difference. */
@@ -152,16 +152,14 @@ CP_INLINE real at_most(real value, real limit)
 }
 
 CP_CLONES static void gate_row(real *restrict gated, const real *restrict hidden, cp_experts_form form,
-                               halves h, int64_t F, bool rounds)
+                               halves h, int64_t F, cp_rounder rounder)
 {
     real limit = (real)form.limit, alpha = (real)form.alpha, shift = (real)form.shift;
     for (int64_t f = 0; f < F; f++) {
         real gate = at_most(hidden[f * h.step], limit);
         real up = -at_most(-at_most(hidden[h.up + f * h.step], limit), limit);
-        real glu = gate * vec_sigmoid(alpha * gate);
-        glu = rounds ? rounded_to_bf16(glu) : glu;
-        gated[f] = (up + shift) * glu;
-        gated[f] = rounds ? rounded_to_bf16(gated[f]) : gated[f];
+        real glu = stored(gate * vec_sigmoid(alpha * gate), f, &rounder);
+        gated[f] = stored((up + shift) * glu, f, &rounder);
     }
 }
 
@@ -190,18 +188,15 @@ static void run_group(group *g, const job *j)
     halves h = halves_of(j);
 #pragma omp parallel for schedule(static) if (g->n * j->F > CP_WORTH_A_THREAD)
     for (int64_t i = 0; i < g->n; i++)
-        gate_row(g->gated + i * j->F, g->hidden + i * 2 * j->F, j->form, h, j->F, j->rounds);
+        gate_row(g->gated + i * j->F, g->hidden + i * 2 * j->F, j->form, h, j->F, j->rounder);
     project(g->y, j->C, g->gated, j->F, j->experts->down, j->experts->down_bias, g, j);
 }
 
 CP_CLONES static void add_weighted(real *restrict y, const real *restrict part, real weight, int64_t C,
-                                   bool rounds)
+                                   cp_rounder rounder)
 {
-    for (int64_t c = 0; c < C; c++) {
-        real share = weight * part[c];
-        y[c] += rounds ? rounded_to_bf16(share) : share;
-        y[c] = rounds ? rounded_to_bf16(y[c]) : y[c];
-    }
+    for (int64_t c = 0; c < C; c++)
+        y[c] = stored(y[c] + stored(weight * part[c], c, &rounder), c, &rounder);
 }
 
 static void forward(cp_tensor y, cp_tensor x, cp_tensor weights, const cp_experts *experts,
@@ -220,7 +215,8 @@ static void forward(cp_tensor y, cp_tensor x, cp_tensor weights, const cp_expert
         run_group(&g, &j);
 #pragma omp parallel for schedule(static) if (g.n * j.C > CP_WORTH_A_THREAD)
         for (int64_t i = 0; i < g.n; i++)
-            add_weighted(cp_row(y, g.token[i]), g.y + i * j.C, cp_row(weights, g.token[i])[e], j.C, j.rounds);
+            add_weighted(cp_row(y, g.token[i]), g.y + i * j.C, cp_row(weights, g.token[i])[e], j.C,
+                         j.rounder);
     }
     cp_arena_release(scratch, mark);
 }

@@ -1,7 +1,7 @@
 #include "reference/gemm.h"
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 /* x and y as groups of rows with one stride: [groups][rows, width]. Contiguous tensors are one group. */
 typedef struct grouped {
@@ -47,20 +47,19 @@ static cp_matrix plain(cp_tensor tensor)
     return group_of(tensor, 0);
 }
 
-CP_CLONES static void finish_row(real *restrict y, const real *restrict bias, int64_t O, bool rounds)
+CP_CLONES static void finish_row(real *restrict y, const real *restrict bias, int64_t O, cp_rounder rounder)
 {
     if (bias)
         for (int64_t o = 0; o < O; o++)
             y[o] += bias[o];
-    if (rounds)
-        for (int64_t o = 0; o < O; o++)
-            y[o] = rounded_to_bf16(y[o]);
+    if (rounder.on)
+        round_row(y, O, 0, &rounder);
 }
 
 static void forward(cp_tensor y, cp_tensor x, cp_tensor weight, cp_tensor bias, cp_precision precision)
 {
     grouped g = check(y, x, weight);
-    bool rounds = cp_rounds(precision);
+    cp_rounder rounder = cp_rounder_of(precision);
     cp_check_optional("linear bias", bias, 1, CP_EXTENTS(g.O));
     if (CP_SHAPE_ONLY)
         return;
@@ -70,11 +69,11 @@ static void forward(cp_tensor y, cp_tensor x, cp_tensor weight, cp_tensor bias, 
                       (real *)out.data, out.stride, precision.matmul);
     }
     int64_t rows = cp_row_count(y);
-    if (!cp_tensor_given(bias) && !rounds)
+    if (!cp_tensor_given(bias) && !rounder.on)
         return;
 #pragma omp parallel for schedule(static) if (rows * g.O > CP_WORTH_A_THREAD)
     for (int64_t row = 0; row < rows; row++)
-        finish_row(cp_row(y, row), bias.data, g.O, rounds);
+        finish_row(cp_row(y, row), bias.data, g.O, rounder);
 }
 
 /* Threads share out the columns; each adds its rows in order. */

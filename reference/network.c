@@ -148,6 +148,22 @@ static void run_forward(cp_network *network, int segment)
             cp_steps[program->steps[s].kind].forward(network, &program->steps[s], &network->saved[s]);
 }
 
+static void round_gradient(const cp_network *network, const cp_tensor *gradients, int n)
+{
+    if (n >= 0 && cp_tensor_given(gradients[n]))
+        network->ops->pointwise->round(gradients[n], network->options.precision);
+}
+
+/* What a step's backward added into, as automatic differentiation in that dtype would have stored it. */
+static void round_gradients(const cp_network *network, const cp_step *step)
+{
+    for (int n = 0; n < CP_STEP_INPUTS; n++)
+        round_gradient(network, network->gradients, step->in[n]);
+    const int parameters[] = {step->weight, step->bias, step->down, step->down_bias};
+    for (size_t n = 0; n < sizeof parameters / sizeof *parameters; n++)
+        round_gradient(network, network->weight_gradients, parameters[n]);
+}
+
 static void run_backward(cp_network *network, int segment)
 {
     const cp_program *program = network->program;
@@ -155,8 +171,10 @@ static void run_backward(cp_network *network, int segment)
     take_gradients(network, segment, false);
     view_registers(network, network->gradients, segment);
     for (int s = program->step_count - 1; s >= 0; s--)
-        if (program->steps[s].segment == segment)
+        if (program->steps[s].segment == segment) {
             cp_steps[program->steps[s].kind].backward(network, &program->steps[s], &network->saved[s]);
+            round_gradients(network, &program->steps[s]);
+        }
     cp_arena_release(network->arena, mark);
 }
 

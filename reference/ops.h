@@ -11,7 +11,10 @@
  *     OpenMP threads of the calling thread (omp_get_max_threads): plan and run with the same number.
  *   - Every output element is computed by one thread in a fixed order: results do not depend on the number of threads.
  *   - Under CP_ROUND_BF16 each result named "rounded" below is rounded to bfloat16 row by row after it was
- *     accumulated in float; statistics (inverse_rms, lse, delta, token_loss) are never rounded.
+ *     accumulated in float; statistics (inverse_rms, lse, delta, token_loss) are never rounded. The same points are
+ *     disturbed where the precision has noise, in either rounding (rounding.h).
+ *   - A backward rounds what it computes on its way, as named below, but not the gradients that it adds into: whoever
+ *     walks calls pointwise->round on them after each step.
  *
  * Letters: B batch, S local tokens, C hidden, O and I output and input width of a projection, H query heads,
  * K key/value heads, D head size, V vocabulary, E experts, F an expert's width. */
@@ -87,7 +90,8 @@ typedef struct cp_rope_ops {
  *   CP_ACT_RELU max(u,0)
  * softcap:      y = cap · tanh(x / cap) (rounded; may alias)  dx += dy · (1 − (y/cap)²)   from y alone; in place
  *               (dx the same memory as dy) it overwrites instead of adding
- * convert:      y = x, between float dtypes (x of any float dtype, y of this width) */
+ * convert:      y = x, between float dtypes (x of any float dtype, y of this width)
+ * round:        x (rounded), in place; nothing without rounding and without noise */
 typedef enum cp_activation {
     CP_ACT_SILU,
     CP_ACT_GELU,
@@ -109,6 +113,7 @@ typedef struct cp_pointwise_ops {
     void (*softcap)(cp_tensor y, cp_tensor x, double cap, cp_precision precision);
     void (*softcap_backward)(cp_tensor dx, cp_tensor dy, cp_tensor y, double cap, cp_precision precision);
     void (*convert)(cp_tensor y, cp_tensor x);
+    void (*round)(cp_tensor x, cp_precision precision);
 } cp_pointwise_ops;
 
 /* ---- router.c ---------------------------------------------------------------------------------------------------

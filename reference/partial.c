@@ -1,14 +1,13 @@
 /* What an exchange does with partial results of attention, row by row. */
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
-CP_CLONES static void mix(real *o, const real *o_part, real weight, real weight_part, bool rounds, int64_t Dv)
+CP_CLONES static void mix(real *o, const real *o_part, real weight, real weight_part, cp_rounder rounder,
+                          int64_t Dv)
 {
-    for (int64_t d = 0; d < Dv; d++) {
-        real mixed = weight * o[d] + weight_part * o_part[d];
-        o[d] = rounds ? rounded_to_bf16(mixed) : mixed;
-    }
+    for (int64_t d = 0; d < Dv; d++)
+        o[d] = stored(weight * o[d] + weight_part * o_part[d], d, &rounder);
 }
 
 /* What a row becomes: its log-sum-exp, and the shares of both parts in its output. */
@@ -74,7 +73,7 @@ static int merge_rows(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor ls
     cp_check_like("merge o_part", o_part, o);
     cp_check_shape("merge lse", lse, o.dims - 1, o.extent);
     cp_check_like("merge lse_part", lse_part, lse);
-    bool rounds = cp_rounds(precision);
+    cp_rounder rounder = cp_rounder_of(precision);
     int64_t rows = CP_SHAPE_ONLY ? 0 : cp_row_count(o);
     int infinite = 0;
 #pragma omp parallel for schedule(static) reduction(+ : infinite) if (cp_tensor_count(o) > CP_WORTH_A_THREAD)
@@ -84,7 +83,7 @@ static int merge_rows(cp_tensor o, cp_tensor lse, cp_tensor o_part, cp_tensor ls
         infinite += *l == (real)INFINITY || part == (real)INFINITY;
         merged_row merged = rule(*l, part);
         if (merged.share != 1 || merged.share_part != 0)
-            mix(cp_row(o, row), cp_row(o_part, row), merged.share, merged.share_part, rounds, cp_width(o));
+            mix(cp_row(o, row), cp_row(o_part, row), merged.share, merged.share_part, rounder, cp_width(o));
         *l = merged.lse;
     }
     return infinite;
@@ -115,10 +114,10 @@ static void check_sink(const char *name, cp_tensor sink, cp_tensor lse)
     cp_check_shape(name, sink, 1, &lse.extent[lse.dims - 1]);
 }
 
-CP_CLONES static void weaken(real *o, real weight, bool rounds, int64_t Dv)
+CP_CLONES static void weaken(real *o, real weight, cp_rounder rounder, int64_t Dv)
 {
     for (int64_t d = 0; d < Dv; d++)
-        o[d] = rounds ? rounded_to_bf16(weight * o[d]) : weight * o[d];
+        o[d] = stored(weight * o[d], d, &rounder);
 }
 
 static void sink(cp_tensor o, cp_tensor lse, cp_tensor scores, cp_precision precision)
@@ -126,14 +125,14 @@ static void sink(cp_tensor o, cp_tensor lse, cp_tensor scores, cp_precision prec
     cp_check_real("sink o", o);
     cp_check_shape("sink lse", lse, o.dims - 1, o.extent);
     check_sink("sink", scores, lse);
-    bool rounds = cp_rounds(precision);
+    cp_rounder rounder = cp_rounder_of(precision);
     int64_t heads = cp_width(lse), rows = CP_SHAPE_ONLY ? 0 : cp_row_count(o);
 #pragma omp parallel for schedule(static) if (cp_tensor_count(o) > CP_WORTH_A_THREAD)
     for (int64_t row = 0; row < rows; row++) {
         real *l = cp_scalar(lse, row);
         real score = *cp_scalar(scores, row % heads);
         real with = log_sum(score, *l);
-        weaken(cp_row(o, row), real_exp(*l - with), rounds, cp_width(o));
+        weaken(cp_row(o, row), real_exp(*l - with), rounder, cp_width(o));
         *l = with;
     }
 }

@@ -1,6 +1,6 @@
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 /* An element-wise operation: its operands, all of one shape, and a leaf that does a stretch of them. */
 enum { MAX_OPERANDS = 5, STRETCH = 4096 };
@@ -9,7 +9,7 @@ typedef struct call {
     cp_tensor operand[MAX_OPERANDS]; /* the first is always given; CP_NONE reaches the leaf as NULL */
     real scalar;
     cp_activation activation;
-    bool rounds;
+    cp_rounder rounder;
 } call;
 
 typedef void leaf(const call *c, real *const at[MAX_OPERANDS], int64_t n);
@@ -41,11 +41,6 @@ static void run(const char *name, call c, leaf *work)
     }
 }
 
-CP_INLINE real stored(real value, bool rounds)
-{
-    return rounds ? rounded_to_bf16(value) : value;
-}
-
 /* ---- add, accumulate, scale. `ivdep`: operands are the same memory or do not overlap ---- */
 
 CP_CLONES static void add_leaf(const call *c, real *const at[], int64_t n)
@@ -53,15 +48,15 @@ CP_CLONES static void add_leaf(const call *c, real *const at[], int64_t n)
     real *y = at[0];
     const real *a = at[1];
     const real *b = at[2];
-    bool rounds = c->rounds;
+    cp_rounder rounder = c->rounder;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++)
-        y[i] = stored(a[i] + b[i], rounds);
+        y[i] = stored(a[i] + b[i], i, &rounder);
 }
 
 static void add(cp_tensor y, cp_tensor a, cp_tensor b, cp_precision precision)
 {
-    run("add", (call){.operand = {y, a, b}, .rounds = cp_rounds(precision)}, add_leaf);
+    run("add", (call){.operand = {y, a, b}, .rounder = cp_rounder_of(precision)}, add_leaf);
 }
 
 CP_CLONES static void accumulate_leaf(const call *c, real *const at[], int64_t n)
@@ -85,15 +80,15 @@ CP_CLONES static void scale_leaf(const call *c, real *const at[], int64_t n)
     real *y = at[0];
     const real *x = at[1];
     real factor = c->scalar;
-    bool rounds = c->rounds;
+    cp_rounder rounder = c->rounder;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++)
-        y[i] = stored(factor * x[i], rounds);
+        y[i] = stored(factor * x[i], i, &rounder);
 }
 
 static void scale(cp_tensor y, cp_tensor x, double factor, cp_precision precision)
 {
-    run("scale", (call){.operand = {y, x}, .scalar = (real)factor, .rounds = cp_rounds(precision)},
+    run("scale", (call){.operand = {y, x}, .scalar = (real)factor, .rounder = cp_rounder_of(precision)},
         scale_leaf);
 }
 
@@ -115,7 +110,8 @@ static void scale_backward(cp_tensor dx, cp_tensor dy, double factor, cp_precisi
 
 /* ---- scale_tokens: the same leaves, one token after another ---- */
 
-static void each_token(const char *name, cp_tensor y, cp_tensor x, cp_tensor factor, bool rounds, leaf *work)
+static void each_token(const char *name, cp_tensor y, cp_tensor x, cp_tensor factor, cp_rounder rounder,
+                       leaf *work)
 {
     cp_check_real(name, y);
     cp_check_like(name, x, y);
@@ -128,20 +124,20 @@ static void each_token(const char *name, cp_tensor y, cp_tensor x, cp_tensor fac
 #pragma omp parallel for schedule(static) if (cp_tensor_count(y) > CP_WORTH_A_THREAD)
     for (int64_t row = 0; row < rows; row++) {
         const double *of_token = (const double *)factor.data + cp_offset(factor, 2, row / rows_of_token);
-        call c = {.scalar = (real)*of_token, .rounds = rounds};
+        call c = {.scalar = (real)*of_token, .rounder = rounder};
         work(&c, (real *[]){cp_row(y, row), cp_row(x, row)}, cp_width(y));
     }
 }
 
 static void scale_tokens(cp_tensor y, cp_tensor x, cp_tensor factor, cp_precision precision)
 {
-    each_token("scale_tokens", y, x, factor, cp_rounds(precision), scale_leaf);
+    each_token("scale_tokens", y, x, factor, cp_rounder_of(precision), scale_leaf);
 }
 
 static void scale_tokens_backward(cp_tensor dx, cp_tensor dy, cp_tensor factor, cp_precision precision)
 {
     (void)precision;
-    each_token("scale_tokens_backward", dx, dy, factor, false, add_scaled_leaf);
+    each_token("scale_tokens_backward", dx, dy, factor, (cp_rounder){0}, add_scaled_leaf);
 }
 
 /* ---- gate ---- */
@@ -185,30 +181,31 @@ CP_INLINE real slope_of(cp_activation activation, real u)
 }
 
 /* Inlined with constants, so that each loop is straight. */
-CP_INLINE void gate_loop(cp_activation activation, bool rounds, real *const at[], int64_t n)
+CP_INLINE void gate_loop(cp_activation activation, const cp_rounder *rounder, real *const at[], int64_t n)
 {
     real *restrict y = at[0];
     const real *restrict gate = at[1];
     const real *restrict up = at[2];
     for (int64_t i = 0; i < n; i++)
-        y[i] = stored(stored(value_of(activation, gate[i]), rounds) * up[i], rounds);
+        y[i] = stored(stored(value_of(activation, gate[i]), i, rounder) * up[i], i, rounder);
 }
 
-CP_INLINE void gate_loops(cp_activation activation, bool rounds, real *const at[], int64_t n)
+CP_INLINE void gate_loops(cp_activation activation, cp_rounder rounder, real *const at[], int64_t n)
 {
-    if (rounds)
-        gate_loop(activation, true, at, n);
+    const cp_rounder off = {0};
+    if (rounder.on)
+        gate_loop(activation, &rounder, at, n);
     else
-        gate_loop(activation, false, at, n);
+        gate_loop(activation, &off, at, n);
 }
 
 CP_CLONES static void gate_leaf(const call *c, real *const at[], int64_t n)
 {
     switch (c->activation) {
-    case CP_ACT_SILU: gate_loops(CP_ACT_SILU, c->rounds, at, n); return;
-    case CP_ACT_GELU: gate_loops(CP_ACT_GELU, c->rounds, at, n); return;
-    case CP_ACT_GELU_TANH: gate_loops(CP_ACT_GELU_TANH, c->rounds, at, n); return;
-    case CP_ACT_RELU: gate_loops(CP_ACT_RELU, c->rounds, at, n); return;
+    case CP_ACT_SILU: gate_loops(CP_ACT_SILU, c->rounder, at, n); return;
+    case CP_ACT_GELU: gate_loops(CP_ACT_GELU, c->rounder, at, n); return;
+    case CP_ACT_GELU_TANH: gate_loops(CP_ACT_GELU_TANH, c->rounder, at, n); return;
+    case CP_ACT_RELU: gate_loops(CP_ACT_RELU, c->rounder, at, n); return;
     case CP_ACTIVATIONS: break;
     }
 }
@@ -218,11 +215,12 @@ static void gate(cp_tensor y, cp_tensor gate_input, cp_tensor up, cp_activation 
 {
     cp_check(activation >= 0 && activation < CP_ACTIVATIONS, "activation %d", (int)activation);
     run("gate",
-        (call){.operand = {y, gate_input, up}, .activation = activation, .rounds = cp_rounds(precision)},
+        (call){.operand = {y, gate_input, up}, .activation = activation, .rounder = cp_rounder_of(precision)},
         gate_leaf);
 }
 
-CP_INLINE void gate_backward_loop(cp_activation activation, bool rounds, real *const at[], int64_t n)
+CP_INLINE void gate_backward_loop(cp_activation activation, const cp_rounder *rounder, real *const at[],
+                                  int64_t n)
 {
     const real *restrict dy = at[0];
     const real *restrict gate = at[1];
@@ -234,24 +232,25 @@ CP_INLINE void gate_backward_loop(cp_activation activation, bool rounds, real *c
             dgate[i] += dy[i] * up[i] * slope_of(activation, gate[i]);
     if (dup)
         for (int64_t i = 0; i < n; i++)
-            dup[i] += dy[i] * stored(value_of(activation, gate[i]), rounds);
+            dup[i] += dy[i] * stored(value_of(activation, gate[i]), i, rounder);
 }
 
-CP_INLINE void gate_backward_loops(cp_activation activation, bool rounds, real *const at[], int64_t n)
+CP_INLINE void gate_backward_loops(cp_activation activation, cp_rounder rounder, real *const at[], int64_t n)
 {
-    if (rounds)
-        gate_backward_loop(activation, true, at, n);
+    const cp_rounder off = {0};
+    if (rounder.on)
+        gate_backward_loop(activation, &rounder, at, n);
     else
-        gate_backward_loop(activation, false, at, n);
+        gate_backward_loop(activation, &off, at, n);
 }
 
 CP_CLONES static void gate_backward_leaf(const call *c, real *const at[], int64_t n)
 {
     switch (c->activation) {
-    case CP_ACT_SILU: gate_backward_loops(CP_ACT_SILU, c->rounds, at, n); return;
-    case CP_ACT_GELU: gate_backward_loops(CP_ACT_GELU, c->rounds, at, n); return;
-    case CP_ACT_GELU_TANH: gate_backward_loops(CP_ACT_GELU_TANH, c->rounds, at, n); return;
-    case CP_ACT_RELU: gate_backward_loops(CP_ACT_RELU, c->rounds, at, n); return;
+    case CP_ACT_SILU: gate_backward_loops(CP_ACT_SILU, c->rounder, at, n); return;
+    case CP_ACT_GELU: gate_backward_loops(CP_ACT_GELU, c->rounder, at, n); return;
+    case CP_ACT_GELU_TANH: gate_backward_loops(CP_ACT_GELU_TANH, c->rounder, at, n); return;
+    case CP_ACT_RELU: gate_backward_loops(CP_ACT_RELU, c->rounder, at, n); return;
     case CP_ACTIVATIONS: break;
     }
 }
@@ -263,7 +262,7 @@ static void gate_backward(cp_tensor dgate, cp_tensor dup, cp_tensor dy, cp_tenso
     run("gate_backward",
         (call){.operand = {dy, gate_input, up, dgate, dup},
                .activation = activation,
-               .rounds = cp_rounds(precision)},
+               .rounder = cp_rounder_of(precision)},
         gate_backward_leaf);
 }
 
@@ -274,15 +273,15 @@ CP_CLONES static void softcap_leaf(const call *c, real *const at[], int64_t n)
     real *y = at[0];
     const real *x = at[1];
     real cap = c->scalar;
-    bool rounds = c->rounds;
+    cp_rounder rounder = c->rounder;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++)
-        y[i] = stored(cap * vec_tanh(x[i] / cap), rounds);
+        y[i] = stored(cap * vec_tanh(x[i] / cap), i, &rounder);
 }
 
 static void softcap(cp_tensor y, cp_tensor x, double cap, cp_precision precision)
 {
-    run("softcap", (call){.operand = {y, x}, .scalar = (real)cap, .rounds = cp_rounds(precision)},
+    run("softcap", (call){.operand = {y, x}, .scalar = (real)cap, .rounder = cp_rounder_of(precision)},
         softcap_leaf);
 }
 
@@ -304,6 +303,22 @@ static void softcap_backward(cp_tensor dx, cp_tensor dy, cp_tensor y, double cap
 {
     (void)precision;
     run("softcap_backward", (call){.operand = {dx, dy, y}, .scalar = (real)cap}, softcap_backward_leaf);
+}
+
+/* ---- round ---- */
+
+CP_CLONES static void round_leaf(const call *c, real *const at[], int64_t n)
+{
+    cp_rounder rounder = c->rounder;
+    round_row(at[0], n, 0, &rounder);
+}
+
+static void round_tensor(cp_tensor x, cp_precision precision)
+{
+    cp_check_real("round", x);
+    cp_rounder rounder = cp_rounder_of(precision);
+    if (rounder.on)
+        run("round", (call){.operand = {x}, .rounder = rounder}, round_leaf);
 }
 
 /* ---- convert ---- */
@@ -346,5 +361,6 @@ const cp_pointwise_ops CP_WIDTH(cp_pointwise) = {
     .gate_backward = gate_backward,
     .softcap = softcap,
     .softcap_backward = softcap_backward,
+    .round = round_tensor,
     .convert = convert,
 };

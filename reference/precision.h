@@ -2,6 +2,8 @@
 #ifndef CPEQ_REFERENCE_PRECISION_H
 #define CPEQ_REFERENCE_PRECISION_H
 
+#include <stdint.h>
+
 typedef enum cp_matmul {
     CP_MATMUL_BLAS,   /* OpenBLAS on fixed tiles */
     CP_MATMUL_ORDERED /* every sum in index order: a row is bitwise the same in a shard and in the whole */
@@ -15,6 +17,8 @@ typedef enum cp_rounding {
 typedef struct cp_precision {
     cp_matmul matmul;
     cp_rounding rounding;
+    uint64_t
+        noise; /* not 0: a seed. Every named point is disturbed by as much as it rounds, see rounding.h */
 } cp_precision;
 
 /* Of what is moved, added or merged outside the model: in the order in which it is written, and as wide as it is. */

@@ -1,6 +1,6 @@
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 static void check(cp_tensor y, cp_tensor inverse_rms, cp_tensor x, cp_tensor weight, cp_norm_weight kind)
 {
@@ -26,13 +26,11 @@ CP_CLONES static real sum_of_squares(const real *x, int64_t N)
 }
 
 CP_CLONES static void normalise(real *restrict y, const real *restrict x, real r, const real *restrict weight,
-                                real one, bool rounds, bool rounds_first, int64_t N)
+                                real one, cp_rounder first, cp_rounder last, int64_t N)
 {
     for (int64_t n = 0; n < N; n++) {
-        real normal = x[n] * r;
-        normal = rounds_first ? rounded_to_bf16(normal) : normal;
-        real product = weight ? normal * (one + weight[n]) : normal;
-        y[n] = rounds ? rounded_to_bf16(product) : product;
+        real normal = stored(x[n] * r, n, &first);
+        y[n] = stored(weight ? normal * (one + weight[n]) : normal, n, &last);
     }
 }
 
@@ -40,7 +38,8 @@ static void forward(cp_tensor y, cp_tensor inverse_rms, cp_tensor x, cp_tensor w
                     double epsilon, cp_precision precision)
 {
     check(y, inverse_rms, x, weight, kind);
-    bool rounds = cp_rounds(precision);
+    cp_rounder last = cp_rounder_of(precision);
+    cp_rounder first = kind == CP_NORM_WEIGHT ? last : (cp_rounder){0};
     if (CP_SHAPE_ONLY)
         return;
     int64_t rows = cp_row_count(x);
@@ -51,7 +50,7 @@ static void forward(cp_tensor y, cp_tensor inverse_rms, cp_tensor x, cp_tensor w
         const real *from = cp_row(x, row);
         real r = (real)1 / real_sqrt(sum_of_squares(from, N) / (real)N + (real)epsilon);
         *cp_scalar(inverse_rms, row) = r;
-        normalise(cp_row(y, row), from, r, weight.data, one, rounds, rounds && kind == CP_NORM_WEIGHT, N);
+        normalise(cp_row(y, row), from, r, weight.data, one, first, last, N);
     }
 }
 

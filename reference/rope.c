@@ -1,6 +1,6 @@
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 /* Angles are products in double, as accurate as their factors: transformers computes both in float32, so whoever
  * wants its table passes its frequencies. */
@@ -11,7 +11,7 @@ static void table(cp_tensor cosine, cp_tensor sine, cp_tensor position, const do
     cp_check(cosine.dims == 3, "rope cosine: %d axes", cosine.dims);
     cp_check_like("rope sine", sine, cosine);
     cp_check_integers("rope position", position, 2, cosine.extent);
-    bool rounds = cp_rounds(precision);
+    cp_rounder rounder = cp_rounder_of(precision);
     if (CP_SHAPE_ONLY)
         return;
     int64_t rows = cp_row_count(cosine);
@@ -22,10 +22,8 @@ static void table(cp_tensor cosine, cp_tensor sine, cp_tensor position, const do
         real *s = cp_row(sine, row);
         double at = (double)cp_integer(position, row);
         for (int64_t j = 0; j < half; j++) {
-            real cos_j = (real)(cos(at * inverse_frequency[j]) * attention_scaling);
-            real sin_j = (real)(sin(at * inverse_frequency[j]) * attention_scaling);
-            c[j] = rounds ? rounded_to_bf16(cos_j) : cos_j;
-            s[j] = rounds ? rounded_to_bf16(sin_j) : sin_j;
+            c[j] = stored((real)(cos(at * inverse_frequency[j]) * attention_scaling), j, &rounder);
+            s[j] = stored((real)(sin(at * inverse_frequency[j]) * attention_scaling), j, &rounder);
         }
     }
 }
@@ -43,41 +41,42 @@ static void check(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine)
 }
 
 /* With rounding, each product and their sum are results of their own, as in transformers. */
-CP_INLINE real rotated(real a, real c, real b, real s, bool rounds)
+CP_INLINE real rotated(real a, real c, real b, real s, int64_t place, const cp_rounder *rounder)
 {
-    if (rounds)
-        return rounded_to_bf16(rounded_to_bf16(a * c) + rounded_to_bf16(b * s));
-    return a * c + b * s;
+    return stored(stored(a * c, place, rounder) + stored(b * s, place, rounder), place, rounder);
 }
 
 /* The pairs stand `apart` from each other and `step` from the next. Inlined with constants. */
 CP_INLINE void rotate_pairs(real *restrict y, const real *restrict x, const real *restrict c,
-                            const real *restrict s, int64_t half, int64_t step, int64_t apart, bool rounds)
+                            const real *restrict s, int64_t half, int64_t step, int64_t apart,
+                            const cp_rounder *rounder)
 {
     for (int64_t j = 0; j < half; j++) {
-        y[step * j] = rotated(x[step * j], c[j], -x[step * j + apart], s[j], rounds);
-        y[step * j + apart] = rotated(x[step * j + apart], c[j], x[step * j], s[j], rounds);
+        int64_t a = step * j, b = a + apart;
+        y[a] = rotated(x[a], c[j], -x[b], s[j], a, rounder);
+        y[b] = rotated(x[b], c[j], x[a], s[j], b, rounder);
     }
 }
 
 CP_CLONES static void rotate(real *restrict y, const real *restrict x, const real *restrict c,
-                             const real *restrict s, int64_t half, cp_rope_layout layout, bool rounds)
+                             const real *restrict s, int64_t half, cp_rope_layout layout, cp_rounder rounder)
 {
-    if (layout == CP_ROPE_HALVED && rounds)
-        rotate_pairs(y, x, c, s, half, 1, half, true);
+    const cp_rounder off = {0};
+    if (layout == CP_ROPE_HALVED && rounder.on)
+        rotate_pairs(y, x, c, s, half, 1, half, &rounder);
     else if (layout == CP_ROPE_HALVED)
-        rotate_pairs(y, x, c, s, half, 1, half, false);
-    else if (rounds)
-        rotate_pairs(y, x, c, s, half, 2, 1, true);
+        rotate_pairs(y, x, c, s, half, 1, half, &off);
+    else if (rounder.on)
+        rotate_pairs(y, x, c, s, half, 2, 1, &rounder);
     else
-        rotate_pairs(y, x, c, s, half, 2, 1, false);
+        rotate_pairs(y, x, c, s, half, 2, 1, &off);
 }
 
 static void forward(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
                     cp_precision precision)
 {
     check(y, x, cosine, sine);
-    bool rounds = cp_rounds(precision);
+    cp_rounder rounder = cp_rounder_of(precision);
     if (CP_SHAPE_ONLY)
         return;
     int64_t tokens = x.extent[0] * x.extent[1];
@@ -89,7 +88,7 @@ static void forward(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, 
         for (int64_t h = 0; h < H; h++) {
             real *to = cp_row(y, token * H + h);
             const real *from = cp_row(x, token * H + h);
-            rotate(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout, rounds);
+            rotate(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout, rounder);
             memcpy(to + 2 * half, from + 2 * half, (size_t)(D - 2 * half) * sizeof *to);
         }
     }

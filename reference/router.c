@@ -1,7 +1,7 @@
 /* Which experts a token asks, and how evenly all are asked. */
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 /* How many scores beat the one at `e`: larger ones, and equal ones before it. */
 static int64_t beaten_by(const real *scores, int64_t e, int64_t E)
@@ -20,7 +20,7 @@ static real greatest(const real *scores, int64_t E)
     return most;
 }
 
-static void route(real *weights, const real *scores, int64_t E, int64_t chosen, bool rounds)
+static void route(real *weights, const real *scores, int64_t E, int64_t chosen, cp_rounder rounder)
 {
     real most = greatest(scores, E);
     real sum = 0;
@@ -29,7 +29,7 @@ static void route(real *weights, const real *scores, int64_t E, int64_t chosen, 
         sum += weights[e];
     }
     for (int64_t e = 0; e < E; e++)
-        weights[e] = rounds ? rounded_to_bf16(weights[e] / sum) : weights[e] / sum;
+        weights[e] = stored(weights[e] / sum, e, &rounder);
 }
 
 static int64_t check_logits(cp_tensor logits, int64_t chosen)
@@ -44,11 +44,11 @@ static void forward(cp_tensor weights, cp_tensor logits, int64_t chosen, cp_prec
 {
     int64_t E = check_logits(logits, chosen);
     cp_check_like("router weights", weights, logits);
-    bool rounds = cp_rounds(precision);
+    cp_rounder rounder = cp_rounder_of(precision);
     int64_t rows = CP_SHAPE_ONLY ? 0 : cp_row_count(logits);
 #pragma omp parallel for schedule(static) if (rows * E * E > CP_WORTH_A_THREAD)
     for (int64_t row = 0; row < rows; row++)
-        route(cp_row(weights, row), cp_row(logits, row), E, chosen, rounds);
+        route(cp_row(weights, row), cp_row(logits, row), E, chosen, rounder);
 }
 
 /* A softmax's gradient, which leaves out the experts whose weight is 0 by itself. */

@@ -138,12 +138,4 @@ static inline void cp_check_optional(const char *name, cp_tensor tensor, int dim
         cp_check_shape(name, tensor, dims, extent);
 }
 
-/* Whether results are rounded to bfloat16, which is a rounding of float storage. */
-static inline bool cp_rounds(cp_precision precision)
-{
-    bool rounds = precision.rounding == CP_ROUND_BF16;
-    cp_check(!rounds || CP_SHAPE_ONLY || CP_REAL_DTYPE == CP_F32, "bfloat16 rounding of float64");
-    return rounds;
-}
-
 #endif

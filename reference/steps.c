@@ -19,11 +19,13 @@ static cp_tensor weight_gradient_of(const cp_network *network, int parameter)
 static void embed_forward(cp_network *network, const cp_step *step, cp_saved *saved)
 {
     (void)saved;
-    if (cp_tensor_given(network->inputs.embeds))
+    if (cp_tensor_given(network->inputs.embeds)) {
         network->ops->pointwise->convert(VALUE(step->out), network->inputs.embeds);
-    else
+        network->ops->pointwise->round(VALUE(step->out), PRECISION);
+    } else {
         network->ops->embedding->forward(VALUE(step->out), network->inputs.ids,
                                          weight_of(network, step->weight), step->scale, PRECISION);
+    }
 }
 
 static void embed_backward(cp_network *network, const cp_step *step, const cp_saved *saved)

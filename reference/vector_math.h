@@ -152,18 +152,6 @@ CP_INLINE real vec_sigmoid(real x)
     return (real)1 / ((real)1 + vec_exp(-x));
 }
 
-/* The nearest bfloat16, ties to even. NaN stays NaN. Meaningful in float32 alone. */
-CP_INLINE real rounded_to_bf16(real x)
-{
-#if CP_REAL_BITS == 64
-    return x;
-#else
-    real_bits bits = bits_of_real(x);
-    real_bits even = (bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U;
-    return x != x ? x : real_from_bits(even);
-#endif
-}
-
 /* Long sums run in this many lanes, in index order inside each, and end in a fixed tree: one order for every machine,
  * and vector code without licence to reorder. */
 enum { LANES = 16 };

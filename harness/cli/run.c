@@ -23,7 +23,7 @@ const cp_option cp_run_command_options[] = {
     {"layout", 0, "NAME",
      "which rank holds which token: contiguous, zigzag, striped[:block], uneven[:tokens of each rank], "
      "per_document (contiguous)"},
-    {"dtype", 0, "NAME", "float64, float32 (float64)"},
+    {"dtype", 0, "NAME", "float64, float32, bfloat16 (float64)"},
     {"attention", 0, "NAME", "how scores are held: block, dense, varlen (block)"},
     {"per-rank", 0, NULL, "one file a rank, as the ranks of a real job would write them"},
     {"trace", 0, NULL, "keep what crosses the layers, and its gradients"},

@@ -16,7 +16,7 @@ const char *cp_attention_value(int value)
 
 cp_dtype cp_working_dtype(int value)
 {
-    static const cp_dtype dtypes[CP_WORKING_DTYPES] = {CP_F64, CP_F32};
+    static const cp_dtype dtypes[CP_WORKING_DTYPES] = {CP_F64, CP_F32, CP_BF16};
     return dtypes[value];
 }
 

@@ -10,7 +10,7 @@ const char *cp_transport_value(int value);
 const char *cp_attention_value(int value);
 
 /* Working precisions: value 0, 1, … ; CP_WORKING_DTYPES of them. */
-enum { CP_WORKING_DTYPES = 2 };
+enum { CP_WORKING_DTYPES = 3 };
 const char *cp_working_dtype_value(int value);
 cp_dtype cp_working_dtype(int value);
 

@@ -20,7 +20,7 @@ const cp_option cp_verify_options[] = {
      "ulysses)"},
     {"layout", 0, "LIST",
      "contiguous, zigzag, striped[:block], uneven[:tokens of each rank], per_document, all (contiguous)"},
-    {"dtype", 0, "LIST", "float64, float32, all (float64)"},
+    {"dtype", 0, "LIST", "float64, float32, bfloat16, all (float64)"},
     {"attention", 0, "LIST", "block, dense, varlen, all (block)"},
     {"transport", 0, "NAME", "threads, mpi (mpi under mpirun, else threads)"},
     {"filter", 0, "GLOB", "only fixtures of this name, as 'llama/*'"},

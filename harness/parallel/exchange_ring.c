@@ -230,8 +230,7 @@ static void ring_attend(const cp_mixer *mixer, cp_tensor o, cp_saved *saved, cp_
     cp_arena_release(arena, mark);
     if (has_sink(m, attend) && !m->state->sinks.every_block)
         mixer->ops->partial->sink(o, lse, attend->sink, CP_EXACT);
-    if (precision.rounding == CP_ROUND_BF16)
-        mixer->ops->partial->narrow(o); /* the merged one, as the form rounds its own */
+    mixer->ops->pointwise->round(o, precision); /* the merged one, as the form rounds its own */
     saved->tensor[SAVED_LSE] = lse;
 }
 

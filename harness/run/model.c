@@ -118,18 +118,30 @@ const cp_program *cp_model_program(const cp_model *model)
     return model->program;
 }
 
-/* One weight in another width, through double: exact from float32 and bfloat16, rounded once from float64. */
+/* What a run in a dtype keeps its numbers in. */
+static cp_dtype storage_of(cp_dtype dtype)
+{
+    return dtype == CP_BF16 ? CP_F32 : dtype;
+}
+
+/* One weight as a run in `dtype` has it, through double: exact from anything narrower, else rounded once. */
 static void *converted(cp_tensor weight, cp_dtype dtype)
 {
     enum { BLOCK = 4096 };
     double block[BLOCK];
+    uint16_t words[BLOCK];
     int64_t count = cp_tensor_count(weight);
-    char *out = malloc((size_t)count * cp_dtype_bytes(dtype));
+    size_t bytes = cp_dtype_bytes(storage_of(dtype));
+    char *out = malloc((size_t)count * bytes);
     for (int64_t begin = 0; out && begin < count; begin += BLOCK) {
         size_t n = (size_t)(count - begin < BLOCK ? count - begin : BLOCK);
         cp_dtype_to_double(block, (const char *)weight.data + (size_t)begin * cp_dtype_bytes(weight.dtype),
                            weight.dtype, n);
-        cp_dtype_from_double(out + (size_t)begin * cp_dtype_bytes(dtype), dtype, block, n);
+        if (dtype == CP_BF16) {
+            cp_dtype_from_double(words, dtype, block, n);
+            cp_dtype_to_double(block, words, dtype, n);
+        }
+        cp_dtype_from_double(out + (size_t)begin * bytes, storage_of(dtype), block, n);
     }
     return out;
 }
@@ -148,12 +160,12 @@ cp_status cp_model_weights(const cp_tensor **out, const cp_model *model, cp_dtyp
         if (cp_tensor_given(weights->tensors[p]))
             continue;
         cp_tensor weight = cp_fixture_weight(model->fixture, program->parameters[p].name)->tensor;
-        if (weight.dtype != dtype) {
+        if (weight.dtype != dtype || dtype == CP_BF16) {
             weights->converted[p] = converted(weight, dtype);
             if (!weights->converted[p])
                 return cp_fail(CP_INTERNAL, "%s: no memory for the weights in %s", model->fixture->path,
                                cp_dtype_name(dtype));
-            weight = cp_tensor_view(weights->converted[p], dtype, weight.dims, weight.extent);
+            weight = cp_tensor_view(weights->converted[p], storage_of(dtype), weight.dims, weight.extent);
         }
         weights->tensors[p] = weight;
     }

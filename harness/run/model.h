@@ -16,7 +16,7 @@ struct cp_model {
     cp_weights *weights; /* [CP_DTYPES] */
 };
 
-/* Weights by parameter, contiguous, in `dtype`. Not for concurrent use: called before ranks start. */
+/* Weights by parameter, contiguous, as a run in `dtype` has them: of bfloat16 they are float32, rounded. Not for concurrent use: called before ranks start. */
 cp_status cp_model_weights(const cp_tensor **out, const cp_model *model, cp_dtype dtype);
 
 #endif

@@ -53,16 +53,29 @@ static void add(cp_results *results, const char *name, cp_tensor tensor)
     results->tensors[results->count++] = (cp_memory_tensor){.name = name, .tensor = tensor};
 }
 
+/* A tensor that a run in bfloat16 has rounded, in as many bits as that takes; any other as it is. */
+static cp_tensor stored(cp_tensor tensor, const cp_run_options *options, cp_arena *arena)
+{
+    if (options->dtype != CP_BF16 || !cp_tensor_given(tensor))
+        return tensor;
+    int64_t count = cp_tensor_count(tensor);
+    const float *from = tensor.data;
+    uint16_t *words = cp_arena_take(arena, (size_t)count * sizeof *words);
+    for (int64_t n = 0; n < count; n++)
+        words[n] = cp_bf16_from_float(from[n]);
+    return cp_tensor_view(words, CP_BF16, tensor.dims, tensor.extent);
+}
+
 /* A trace is [B,S,width] whatever the register's view. */
 static void add_trace(cp_results *results, const cp_program *program, const cp_rank_outputs *outputs,
-                      cp_arena *arena)
+                      const cp_run_options *options, cp_arena *arena)
 {
     for (int r = 0; r < program->register_count; r++) {
         const char *name = program->registers[r].name;
         if (!name[0])
             continue;
-        add(results, named(arena, "trace/%s", name), outputs->values[r]);
-        add(results, named(arena, "trace/grad.%s", name), outputs->gradients[r]);
+        add(results, named(arena, "trace/%s", name), stored(outputs->values[r], options, arena));
+        add(results, named(arena, "trace/grad.%s", name), stored(outputs->gradients[r], options, arena));
     }
 }
 
@@ -102,20 +115,21 @@ cp_results cp_results_of(cp_ranks *ranks, int rank, const cp_model *model, const
     add(&results, "loss", CP_VIEW(&self->loss, CP_F64, 1));
     results.tensors[0].scalar = true;
     add(&results, "token_loss", outputs->token_loss);
-    add(&results, "logits", outputs->values[program->logits]);
+    add(&results, "logits", stored(outputs->values[program->logits], options, arena));
     if (program->balance.given) {
         add(&results, "aux_loss", CP_VIEW(&self->outputs.balance, CP_F64, 1));
         results.tensors[results.count - 1].scalar = true;
     }
     if (model->fixture->batch.inputs_embeds)
-        add(&results, "grads/inputs_embeds", outputs->gradients[program->embed]);
+        add(&results, "grads/inputs_embeds", stored(outputs->gradients[program->embed], options, arena));
     if (options->trace)
-        add_trace(&results, program, outputs, arena);
+        add_trace(&results, program, outputs, options, arena);
     for (int p = 0; p < program->parameter_count; p++) {
         const char *name = program->parameters[p].name;
         bool trained = !cp_fixture_weight(model->fixture, name)->role[0];
         if (trained)
-            add(&results, named(arena, "grads/%s", name), outputs->weight_gradients[p]);
+            add(&results, named(arena, "grads/%s", name),
+                stored(outputs->weight_gradients[p], options, arena));
     }
     return results;
 }

@@ -2,6 +2,18 @@
 
 #include <string.h>
 
+cp_dtype cp_run_storage(const cp_run_options *options)
+{
+    return options->dtype == CP_BF16 ? CP_F32 : options->dtype;
+}
+
+cp_precision cp_run_precision(const cp_run_options *options)
+{
+    return (cp_precision){.matmul = options->matmul,
+                          .rounding = options->dtype == CP_BF16 ? CP_ROUND_BF16 : CP_ROUND_NONE,
+                          .noise = options->noise};
+}
+
 /* ---- plans ------------------------------------------------------------------------------------------------------ */
 
 static void plan_micro(cp_micro_plan *micro, const cp_rank_plan *plan, int number, const cp_layout *layout,
@@ -92,7 +104,8 @@ static cp_tensor *tensors(const stepping *s, int count)
 static cp_tensor take_output(const stepping *s, int64_t width)
 {
     const cp_rank_plan *plan = &s->rank->plan;
-    cp_tensor out = CP_TAKE(s->arena, s->options->dtype, plan->B, plan->layout.tokens[plan->rank], width);
+    cp_tensor out =
+        CP_TAKE(s->arena, cp_run_storage(s->options), plan->B, plan->layout.tokens[plan->rank], width);
     cp_tensor_zero(out);
     return out;
 }
@@ -107,7 +120,7 @@ static void take_outputs(const stepping *s)
                              .weight_gradients = tensors(s, program->parameter_count)};
     if (!accumulates(s))
         return;
-    out->token_loss = CP_TAKE(s->arena, s->options->dtype, plan->B, plan->layout.tokens[plan->rank]);
+    out->token_loss = CP_TAKE(s->arena, cp_run_storage(s->options), plan->B, plan->layout.tokens[plan->rank]);
     for (int r = 0; r < program->register_count; r++) {
         const cp_register *reg = &program->registers[r];
         int64_t width = reg->width * (reg->heads ? reg->heads : 1);
@@ -119,7 +132,7 @@ static void take_outputs(const stepping *s)
     for (int p = 0; p < program->parameter_count; p++) {
         const cp_parameter *parameter = &program->parameters[p];
         out->weight_gradients[p] =
-            cp_tensor_take(s->arena, s->options->dtype, parameter->dims, parameter->extent);
+            cp_tensor_take(s->arena, cp_run_storage(s->options), parameter->dims, parameter->extent);
         cp_tensor_zero(out->weight_gradients[p]);
     }
 }
@@ -167,7 +180,7 @@ static double run_micro(const stepping *s, int number)
     int64_t padding_id = plan->program->padding_id < 0 ? 0 : plan->program->padding_id;
     cp_shard shard;
     cp_shard_cut(&shard, &s->model->fixture->batch, &micro->tokens, &micro->layout, plan->rank, padding_id,
-                 options->dtype, s->arena);
+                 cp_run_storage(options), s->arena);
     const cp_exchange_setup setup = {
         s->mesh->cp,     s->ops, options->attention, &micro->layout, &options->decisions.exchange,
         &s->rank->plans, s->mesh};
@@ -179,8 +192,8 @@ static double run_micro(const stepping *s, int number)
                                 .target = shard.target,
                                 .real = shard.real,
                                 .visibility = micro->visibility};
-    cp_network_options network_options = {.dtype = options->dtype,
-                                          .precision = {.matmul = options->matmul},
+    cp_network_options network_options = {.dtype = cp_run_storage(options),
+                                          .precision = cp_run_precision(options),
                                           .recompute = options->recompute,
                                           .gradients =
                                               accumulates(s) ? s->rank->outputs.weight_gradients : NULL};
@@ -193,6 +206,17 @@ static double run_micro(const stepping *s, int number)
     cp_network_backward(&network, plan->loss.backward[rank * plan->loss.M + number]);
     keep_outputs(s, &network, micro);
     return sum;
+}
+
+/* What ranks or micro-batches have summed up, as its storage in that dtype holds it. */
+static void round_results(const stepping *s)
+{
+    const cp_rank_outputs *out = &s->rank->outputs;
+    cp_precision precision = cp_run_precision(s->options);
+    if (s->model->fixture->batch.inputs_embeds)
+        s->ops->pointwise->round(out->gradients[s->rank->plan.program->embed], precision);
+    for (int p = 0; p < s->model->program->parameter_count; p++)
+        s->ops->pointwise->round(out->weight_gradients[p], precision);
 }
 
 /* Everything of a step that takes memory or moves bytes: measured and run by the same lines. */
@@ -217,6 +241,7 @@ static void step(const stepping *s)
     for (int p = 0; p < s->model->program->parameter_count; p++)
         cp_reduce(self->outputs.weight_gradients[p], &plan->reduce, plan->program->parameters[p].class,
                   s->mesh->world, s->ops, s->arena);
+    round_results(s);
 }
 
 /* The weights of the program's parameters; a second use of the embedding has the embedding's. */
@@ -253,7 +278,7 @@ void cp_rank_measure(cp_rank *self, const cp_model *model, const cp_run_options 
     cp_comm *comm = cp_comm_measuring(rank, cp_run_ranks(options));
     cp_mesh mesh;
     cp_rank_join(&mesh, comm, model, options);
-    const cp_tensor *shapes = weight_shapes(self->plan.program, options->dtype, &self->plans);
+    const cp_tensor *shapes = weight_shapes(self->plan.program, cp_run_storage(options), &self->plans);
     stepping s = {self, model, options, shapes, &mesh, cp_ops_shape(), &measuring};
     step(&s);
     cp_mesh_close(&mesh);
@@ -275,9 +300,10 @@ void cp_rank_step(cp_rank *self, const cp_model *model, const cp_run_options *op
                   const cp_tensor *weights, const cp_mesh *mesh)
 {
     cp_arena_release(&self->arena, 0);
-    stepping s = {
-        self,        model, options, weights_of(self, model, weights), mesh, cp_ops_of(options->dtype),
-        &self->arena};
+    stepping s = {self,        model,
+                  options,     weights_of(self, model, weights),
+                  mesh,        cp_ops_of(cp_run_storage(options)),
+                  &self->arena};
     step(&s);
 }
 

@@ -47,6 +47,10 @@ typedef struct cp_rank {
     size_t need; /* bytes of the step, as measured */
 } cp_rank;
 
+/* How a run's numbers lie in memory, and how operations treat them. */
+cp_dtype cp_run_storage(const cp_run_options *options);
+cp_precision cp_run_precision(const cp_run_options *options);
+
 /* Makes the plans of the world's `rank` in self->plans. */
 void cp_rank_plan_make(cp_rank *self, const cp_model *model, const cp_run_options *options, int rank);
 

@@ -14,8 +14,8 @@ int cp_run_ranks(const cp_run_options *options)
 cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
 {
     const cp_program *program = model->program;
-    if (options->dtype != CP_F64 && options->dtype != CP_F32)
-        return cp_fail(CP_REFUSED, "the reference computes in float64 and float32, not in %s",
+    if (options->dtype != CP_F64 && options->dtype != CP_F32 && options->dtype != CP_BF16)
+        return cp_fail(CP_REFUSED, "the reference computes in float64, float32 and bfloat16, not in %s",
                        cp_dtype_name(options->dtype));
     CP_TRY(cp_exchange_check(&options->exchange, options->P, program->H, program->K));
     if (options->attention == CP_ATTENTION_VARLEN &&
@@ -164,8 +164,8 @@ cp_status cp_run_measure(cp_run_memory *memory, const cp_model *model, const cp_
     *memory = (cp_run_memory){.step = self.need};
     for (int p = 0; p < model->program->parameter_count; p++) {
         const cp_parameter *parameter = &model->program->parameters[p];
-        memory->weights +=
-            cp_tensor_bytes(cp_tensor_view(NULL, options->dtype, parameter->dims, parameter->extent));
+        memory->weights += cp_tensor_bytes(
+            cp_tensor_view(NULL, cp_run_storage(options), parameter->dims, parameter->extent));
     }
     cp_rank_close(&self);
     return CP_OK;

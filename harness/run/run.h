@@ -15,7 +15,9 @@ typedef struct cp_run_options {
     int M; /* micro-batches of a batch that has none of its own; 0: one */
     cp_exchange_spec exchange;
     cp_layout_spec layout;
-    cp_dtype dtype; /* float64 or float32 */
+    cp_dtype
+        dtype; /* float64, float32 or bfloat16 (float32 memory, rounded at the points of reference/ops.h) */
+    uint64_t noise; /* not 0: a seed; rounding is disturbed at the same points, see reference/rounding.h */
     cp_attention_form attention;
     cp_transport transport;
     cp_matmul matmul;

@@ -6,7 +6,7 @@ fixture=$golden/llama/packed7.h5
 # An option or value that does not exist yet appears in no help text.
 for command in info make export run verify diff faults; do
     expect 0 Usage cpeq help $command
-    for word in bfloat16 calibrate gate explain; do
+    for word in calibrate gate explain; do
         not_printed "$word"
     done
 done
@@ -26,7 +26,7 @@ for value in 0 -1 2x '' 1025; do refuse '--cp:' run --cp "$value"; done
 refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" run --exchange gossip
 refuse "--exchange: no 'all'; there are local, ulysses, allgather, ring, usp, usp:UxR, usp:UxR:ring-inner" run --exchange all
 refuse "--layout: no 'snake'; there are contiguous, zigzag" run --layout snake
-refuse "--dtype: no 'bfloat16'; there are float64, float32" run --dtype bfloat16
+refuse "--dtype: no 'float16'; there are float64, float32, bfloat16" run --dtype float16
 refuse "--attention: no 'sparse'; there are block, dense, varlen" run --attention sparse
 refuse "--transport: no 'nccl'; there are threads, mpi" run --transport nccl
 refuse '--transport: mpi needs a launcher: mpirun -n RANKS cpeq run' run --transport mpi
@@ -54,7 +54,7 @@ refuse "--layout: no 'x'; there are contiguous, zigzag" verify --layout x
 refuse '--layout: at most 16 layouts of' verify --layout "$(printf '%01100d' 0)"
 refuse '--cp and --dp: 1500 ranks, at most 1024' verify --cp 500 --dp 3
 refuse "--micro: '0' is not a whole number" verify --micro 0
-refuse "--dtype: no ''; there are float64, float32, all" verify --dtype float64,
+refuse "--dtype: no ''; there are float64, float32, bfloat16, all" verify --dtype float64,
 refuse "--attention: no 'sparse'; there are block, dense, varlen, all" verify --attention sparse
 refuse '--transport: mpi needs a launcher' verify --transport mpi
 refuse "--rtol: '-1' is not a number of 0 or more" verify --rtol -1

@@ -1,7 +1,7 @@
-/* The inline functions of vector_math.h as functions on arrays; compiled as kernels are, for both widths. */
+/* The inline functions of vector_math.h and rounding.h as functions on arrays; compiled as kernels are, for both widths. */
 #include "tests/reference/vector_functions.h"
 
-#include "reference/vector_math.h"
+#include "reference/rounding.h"
 
 CP_CLONES static void apply_exp(real *y, const real *x, int64_t n)
 {
@@ -23,8 +23,9 @@ CP_CLONES static void apply_sigmoid(real *y, const real *x, int64_t n)
 
 CP_CLONES static void apply_bf16(real *y, const real *x, int64_t n)
 {
+    cp_rounder nearest = cp_rounder_of((cp_precision){.rounding = CP_ROUND_BF16});
     for (int64_t i = 0; i < n; i++)
-        y[i] = rounded_to_bf16(x[i]);
+        y[i] = rounded(x[i], i, &nearest);
 }
 
 static void apply(vector_function function, void *y, const void *x, int64_t n)
