@@ -252,6 +252,18 @@ static cp_status check_targets(const checking *check)
     return CP_OK;
 }
 
+cp_status cp_batch_check_places(const cp_batch *batch, const char *file)
+{
+    const checking only = {.batch = batch, .file = file};
+    const checking *check = &only;
+    CP_TRY(check_range(check, "position_ids", batch->position_ids, POSITION_BOUND, 0));
+    CP_TRY(check_range(check, "document_ids", batch->document_ids, INT64_MAX, -1));
+    CP_TRY(check_mask_values(check));
+    CP_TRY(check_documents_agree(check));
+    CP_TRY(check_rows_hold_tokens(check));
+    return check_rows(check);
+}
+
 cp_status cp_batch_check(const cp_batch *batch, int64_t vocabulary, const char *file)
 {
     const checking only = {batch, vocabulary, file};
@@ -260,15 +272,10 @@ cp_status cp_batch_check(const cp_batch *batch, int64_t vocabulary, const char *
     CP_TRY(check_range(check, "input_ids", batch->input_ids, vocabulary, 0));
     CP_TRY(check_range(check, "labels", batch->labels, vocabulary, CP_IGNORED));
     CP_TRY(check_range(check, "shift_labels", batch->shift_labels, vocabulary, CP_IGNORED));
-    CP_TRY(check_range(check, "position_ids", batch->position_ids, POSITION_BOUND, 0));
-    CP_TRY(check_range(check, "document_ids", batch->document_ids, INT64_MAX, -1));
     CP_TRY(check_row_numbers(check, "microbatch", batch->microbatch));
     CP_TRY(check_row_numbers(check, "data_parallel", batch->data_parallel));
     CP_TRY(check_embeddings(check));
     CP_TRY(check_divisor(check));
-    CP_TRY(check_mask_values(check));
-    CP_TRY(check_documents_agree(check));
-    CP_TRY(check_rows_hold_tokens(check));
-    CP_TRY(check_rows(check));
+    CP_TRY(cp_batch_check_places(batch, file));
     return check_targets(check);
 }

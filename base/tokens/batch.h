@@ -35,4 +35,7 @@ typedef struct cp_batch {
  * that is padding itself; no target at all. */
 cp_status cp_batch_check(const cp_batch *batch, int64_t vocabulary, const char *file);
 
+/* The same of mask, positions and documents alone: of a batch that has neither ids nor labels. */
+cp_status cp_batch_check_places(const cp_batch *batch, const char *file);
+
 #endif

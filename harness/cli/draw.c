@@ -8,6 +8,7 @@ enum { LINE_TOKENS = 64, MOST_TOKENS = 512, MOST_ROWS = 8 };
 /* A batch, padded and cut. */
 typedef struct picture {
     const cp_cut *cut;
+    bool predicts; /* there are targets: the function may be attention alone */
     cp_tokens tokens;
     cp_layout layout;
     cp_arena arena;
@@ -18,6 +19,8 @@ static void plan(picture *p, const cp_batch *batch, const cp_cut *cut)
     cp_token_rules right = {0};
     *p = (picture){.cut = cut, .arena = cp_arena_growing()};
     cp_tokens_plan(&p->tokens, &p->layout, batch, &cut->layout, cut->P, &right, &p->arena);
+    for (int64_t place = 0; place < p->tokens.B * p->tokens.T; place++)
+        p->predicts = p->predicts || p->tokens.target[place] != CP_IGNORED;
 }
 
 /* Cuts are drawn where they divide the row; where tokens are dealt out, each one's rank. */
@@ -83,7 +86,8 @@ static void draw_row(const picture *p, int64_t b)
         draw_line(label, p, first, end, token_mark);
         if (draws_ranks(p->cut))
             draw_line("ranks", p, first, end, rank_mark);
-        draw_line("targets", p, first, end, target_mark);
+        if (p->predicts)
+            draw_line("targets", p, first, end, target_mark);
     }
     if (shown < T)
         printf("                 … and %lld more tokens\n", (long long)(T - shown));
@@ -98,7 +102,7 @@ void cp_draw_batch(const cp_batch *batch, const cp_cut *cut)
         draw_row(&p, b);
     if (rows < batch->B)
         printf("                 … and %lld more rows\n", (long long)(batch->B - rows));
-    printf("                 a, b, …: documents, .: padding, ^: predicts a target");
+    printf("                 a, b, …: documents, .: padding%s", p.predicts ? ", ^: predicts a target" : "");
     char text[CP_LAYOUT_TEXT];
     if (cut->P > 1)
         printf(draws_ranks(cut) ? " (%d ranks, %s)" : ", |: cut (%d ranks, %s)", cut->P,

@@ -74,6 +74,8 @@ static cp_status write_batch(const char *path, const cp_batch *batch)
 cp_status cp_hub_write(const char *folder, const cp_fixture *fixture)
 {
     char path[CP_PATH_BYTES];
+    if (fixture->attention != NULL)
+        return cp_fail(CP_REFUSED, "%s: kind \"attention\" holds no model to export", fixture->path);
     if (fixture->config == NULL)
         return cp_fail(CP_BAD_INPUT, "%s: /config: missing, it becomes config.json", fixture->path);
     CP_TRY(cp_make_folder(folder));

@@ -116,6 +116,16 @@ static void tell_row_numbers(const inspection *job, const char *name, const int6
         tell(job, name, text);
 }
 
+static void draw(const inspection *job, const cp_batch *batch)
+{
+    if (job->json != NULL || job->session->quiet)
+        return;
+    if (cp_layout_check(&job->cut.layout, job->cut.P, batch->T) == CP_OK)
+        cp_draw_batch(batch, &job->cut);
+    else
+        tell(job, "layout", cp_error());
+}
+
 static void tell_batch(const inspection *job, const cp_batch *batch)
 {
     cp_status status = cp_batch_check(batch, INT64_MAX, job->path);
@@ -133,12 +143,57 @@ static void tell_batch(const inspection *job, const cp_batch *batch)
     tell_integer(job, "targets", targets);
     tell_row_numbers(job, "microbatch", batch->microbatch, batch->B);
     tell_row_numbers(job, "data_parallel", batch->data_parallel, batch->B);
-    if (job->json != NULL || job->session->quiet)
-        return;
-    if (cp_layout_check(&job->cut.layout, job->cut.P, batch->T) == CP_OK)
-        cp_draw_batch(batch, &job->cut);
+    draw(job, batch);
+}
+
+/* ---- an attention function's fixture ------------------------------------------------------------------------------ */
+
+static void tell_shape(const inspection *job, const char *name, cp_tensor tensor)
+{
+    char text[CP_SHAPE_TEXT + 16], shape[CP_SHAPE_TEXT];
+    snprintf(text, sizeof text, "%s %s", cp_dtype_name(tensor.dtype),
+             cp_shape_text(shape, tensor.dims, tensor.extent));
+    if (tensor.data != NULL)
+        tell(job, name, text);
+}
+
+/* Places are checked and drawn as those of a batch whose tokens are any. */
+static void tell_places(const inspection *job, const cp_batch *batch)
+{
+    size_t count = (size_t)(batch->B * batch->T);
+    int64_t *tokens = calloc(count, sizeof *tokens), *labels = malloc(count * sizeof *labels);
+    cp_check(tokens != NULL && labels != NULL, "out of memory");
+    cp_batch whole = *batch;
+    for (size_t i = 0; i < count; i++)
+        labels[i] = CP_IGNORED;
+    whole.input_ids = tokens;
+    whole.labels = labels;
+    cp_status status = cp_batch_check_places(batch, job->path);
+    if (status == CP_OK)
+        draw(job, &whole);
     else
-        tell(job, "layout", cp_error());
+        tell(job, "batch", cp_error());
+    free(tokens);
+    free(labels);
+}
+
+static void tell_attention(const inspection *job, const cp_fixture *fixture)
+{
+    const cp_attention_inputs *a = fixture->attention;
+    char text[160], cap[48] = "";
+    tell_shape(job, "q", a->q);
+    tell_shape(job, "k", a->k);
+    tell_shape(job, "v", a->v);
+    tell_shape(job, "sink", a->sink);
+    if (a->softcap > 0)
+        snprintf(cap, sizeof cap, ", softcap %g", a->softcap);
+    snprintf(text, sizeof text, "%s, scale %.6g%s", a->causal ? "causal" : "not causal", a->scale, cap);
+    tell(job, "attention", text);
+    if (a->window > 0)
+        tell_integer(job, "window", a->window);
+    if (a->chunk > 0)
+        tell_integer(job, "chunk", a->chunk);
+    tell_places(job, &fixture->batch);
 }
 
 static void tell_parameters(const inspection *job, const cp_fixture *fixture)
@@ -167,10 +222,17 @@ static cp_status tell_loss(const inspection *job, const cp_source *source)
 
 static cp_status tell_fixture(const inspection *job, const cp_fixture *fixture)
 {
-    begin(job, "fixture");
+    if (job->mask >= 0 && fixture->attention != NULL)
+        return cp_fail(CP_BAD_USAGE, "--mask: %s holds no layers", fixture->path);
+    begin(job, fixture->attention != NULL ? "attention fixture" : "fixture");
     tell(job, "fixture_id", fixture->id);
     tell(job, "producer", fixture->producer);
     tell(job, "truth", fixture->truth);
+    if (fixture->attention != NULL) {
+        tell_attention(job, fixture);
+        tell_tensors(job, fixture->expected);
+        return CP_OK;
+    }
     tell_parameters(job, fixture);
 #if CPEQ_ENGINE
     if (cp_info_model(job->json, fixture, &job->cut) != CP_OK)
@@ -207,7 +269,8 @@ static void tell_declaration(const inspection *job, const cp_declaration *declar
     tell(job, "exchange", declaration->exchange);
     tell(job, "layout", declaration->layout);
     tell(job, "dtype", cp_dtype_name(declaration->compute_dtype));
-    tell(job, "loss_kind", cp_loss_kind_name(declaration->loss_kind));
+    if (!declaration->attention)
+        tell(job, "loss_kind", cp_loss_kind_name(declaration->loss_kind));
     tell(job, "gradients", cp_gradient_kind_name(declaration->gradients));
     if (declaration->token_index != NULL) {
         char text[64];
@@ -222,7 +285,11 @@ static cp_status info_dump(const inspection *job, bool folder)
     cp_source *source = NULL;
     const char *const paths[] = {job->path};
     CP_TRY(folder ? cp_dumps_open(&source, paths, 1, NULL) : cp_dump_open(&source, job->path));
-    begin(job, folder ? "dump, joined from its ranks' files" : "dump");
+    bool attention = source->declaration.attention;
+    begin(job, folder      ? attention ? "attention dump, joined from its ranks' files"
+                                       : "dump, joined from its ranks' files"
+               : attention ? "attention dump"
+                           : "dump");
     tell_declaration(job, &source->declaration);
     cp_status status = source->declaration.loss_kind == CP_LOSS_GLOBAL ? tell_loss(job, source) : CP_OK;
     tell_tensors(job, source);
@@ -273,13 +340,13 @@ static cp_status info(const inspection *job)
     char kind[CP_KIND_TEXT] = "";
     if (!folder && !config)
         CP_TRY(cp_file_kind(kind, job->path));
-    if (strcmp(kind, "fixture") == 0)
+    if (cp_kind_is_fixture(kind))
         return info_fixture(job);
     if (job->mask >= 0)
         return cp_fail(CP_BAD_USAGE, "--mask: %s is no fixture", job->path);
     if (config)
         return info_config(job);
-    if (folder || strcmp(kind, "dump") == 0)
+    if (folder || cp_kind_is_dump(kind))
         return info_dump(job, folder);
     return cp_fail(CP_BAD_INPUT, "%s: a file of kind '%s', expected a fixture or a dump", job->path, kind);
 }

@@ -30,7 +30,7 @@ static cp_status open_expected(cp_comparison *sides, const cp_compared *files)
     char kind[CP_KIND_TEXT] = "dump";
     if (!is_folder(files->expected))
         CP_TRY(cp_file_kind(kind, files->expected));
-    bool fixture = strcmp(kind, "fixture") == 0;
+    bool fixture = cp_kind_is_fixture(kind);
     if (fixture && files->fixture != NULL)
         return cp_fail(CP_BAD_USAGE, "%s: is a fixture itself, %s cannot give it a batch", files->expected,
                        files->fixture);

@@ -1,5 +1,6 @@
 #include "harness/files/dump.h"
 
+#include "harness/files/attention.h"
 #include "harness/files/header.h"
 #include "harness/files/prefixes.h"
 #include "harness/files/ran.h"
@@ -33,11 +34,15 @@ static cp_status not_read(const dump *d, const char *what, const char *name)
 
 static cp_status check_kind(const dump *d, const char *kind)
 {
-    if (strcmp(kind, "dump") == 0)
-        return CP_OK;
-    if (strcmp(kind, "attention") == 0 || strcmp(kind, "digest") == 0)
+    bool fixture = false;
+    if (strcmp(kind, CP_KIND_ATTENTION) == 0)
+        CP_TRY(cp_attention_is_fixture(&fixture, d->file));
+    else if (strcmp(kind, "digest") == 0)
         return not_read(d, "kind", kind);
-    return cp_fail(CP_BAD_INPUT, "%s: attribute kind: expected \"dump\", found \"%s\"", path_of(d), kind);
+    else if (strcmp(kind, "dump") != 0)
+        return cp_fail(CP_BAD_INPUT, "%s: attribute kind: expected \"dump\", found \"%s\"", path_of(d), kind);
+    return fixture ? cp_fail(CP_BAD_INPUT, "%s: /batch: this is a fixture, expected a dump", path_of(d))
+                   : CP_OK;
 }
 
 static cp_status check_unread(const dump *d)
@@ -138,11 +143,18 @@ static cp_status read_words(dump *d, cp_declaration *said)
 
     if (said->cp_rank < 0)
         return CP_OK;
+    /* Without a sink an attention function has no gradient that ranks share, and it never has a loss. */
+    cp_h5_kind shared = CP_H5_DATASET;
+    if (said->attention)
+        CP_TRY(cp_h5_look(d->file, "/dsink", &shared));
     const struct {
         const char *name, *word;
-    } needed[] = {{"loss_kind", loss}, {"gradients", gradients}, {"compute_dtype", dtype}};
+        bool needed;
+    } needed[] = {{"loss_kind", loss, !said->attention},
+                  {"gradients", gradients, shared != CP_H5_NOTHING},
+                  {"compute_dtype", dtype, true}};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!*needed[i].word)
+        if (needed[i].needed && !*needed[i].word)
             return cp_fail(CP_INCOMPARABLE, "%s: attribute %s: expected in a dump of one rank, found nothing",
                            path_of(d), needed[i].name);
     return CP_OK;
@@ -166,10 +178,11 @@ static cp_status read_numbers(dump *d, cp_declaration *said)
     return CP_OK;
 }
 
-static cp_status read_declaration(dump *d, cp_declaration *said)
+static cp_status read_declaration(dump *d, const char *kind, cp_declaration *said)
 {
     bool found;
     *said = cp_declaration_whole();
+    said->attention = strcmp(kind, CP_KIND_ATTENTION) == 0;
     const struct {
         const char *name;
         const char **text;
@@ -235,7 +248,8 @@ static cp_status read_index(dump *d, index_array *out, const char *path, int mos
 /* The first tensor with one row a token: it tells B and S where the indices do not. */
 static const cp_source_tensor *find_rows(const dump *d)
 {
-    static const char *const names[] = {"token_loss", "logits", "grads/inputs_embeds"};
+    static const char *const names[] = {"token_loss", "logits", "grads/inputs_embeds", "out", "lse", "dq",
+                                        "dk",         "dv"};
     const cp_source *source = &d->results.source;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int64_t found = cp_source_find(source, names[i]);
@@ -308,7 +322,7 @@ static cp_status read_dump(dump *d, const char *path)
     CP_TRY(cp_h5_open(&d->file, path));
     CP_TRY(cp_header_read(d->file, &d->pool, &kind));
     CP_TRY(check_kind(d, kind));
-    CP_TRY(read_declaration(d, &said));
+    CP_TRY(read_declaration(d, kind, &said));
     CP_TRY(check_unread(d));
     CP_TRY(cp_results_collect(&d->results, d->file, &d->pool, "", "token_index\nbatch_index\n"));
     source->label = label;

@@ -1,3 +1,4 @@
+#include "harness/files/attention.h"
 #include "harness/files/dump.h"
 #include "harness/files/header.h"
 #include "harness/files/results.h"
@@ -47,7 +48,7 @@ static cp_status write_dump(cp_h5 *file, const cp_source *source)
     const cp_declaration *said = &source->declaration;
     cp_check(said->cp_rank < 0 || (said->token_index && said->dtype_declared), "rank %d declares too little",
              said->cp_rank);
-    CP_TRY(cp_header_write(file, "dump"));
+    CP_TRY(cp_header_write(file, said->attention ? CP_KIND_ATTENTION : "dump"));
     CP_TRY(write_declaration(file, said));
     CP_TRY(write_index(file, "/token_index", said->token_index, 2, CP_EXTENTS(said->B, said->S)));
     CP_TRY(write_index(file, "/batch_index", said->batch_index, 1, CP_EXTENTS(said->B)));

@@ -100,7 +100,7 @@ cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count,
     else
         for (size_t i = 0; i < opened; i++)
             cp_source_close(parts[i]);
-    if (status == CP_OK && batch)
+    if (status == CP_OK && batch && (batch->labels || batch->shift_labels))
         cp_join_divide(*out, cp_batch_divisor(batch));
     cp_pool_close(&list.pool);
     return status;

@@ -1,5 +1,6 @@
 #include "harness/files/fixture.h"
 
+#include "harness/files/attention.h"
 #include "harness/files/header.h"
 #include "harness/files/results.h"
 #include "harness/files/text.h"
@@ -12,6 +13,7 @@
 
 typedef struct opened {
     cp_fixture fixture;
+    cp_attention_inputs attention;
     cp_h5 *file;
     cp_pool pool;
     cp_json *config;
@@ -156,6 +158,18 @@ static cp_status read_rows(opened *o, const char *name, const int64_t **values)
     return CP_OK;
 }
 
+/* An attention function knows tokens by their places alone. */
+static bool is_read(const opened *o, const char *name)
+{
+    static const char *const about_places[] = {"attention_mask", "position_ids", "document_ids"};
+    if (!o->fixture.attention)
+        return true;
+    for (size_t i = 0; i < sizeof about_places / sizeof *about_places; i++)
+        if (strcmp(name, about_places[i]) == 0)
+            return true;
+    return false;
+}
+
 static bool is_of_rows(const char *name)
 {
     return strcmp(name, "microbatch") == 0 || strcmp(name, "data_parallel") == 0;
@@ -222,6 +236,11 @@ static cp_status read_batch(opened *o)
         for (size_t m = 0; m < MEMBERS; m++)
             if (strcmp(there[i].name, members[m].name) == 0)
                 member = &members[m];
+        if (o->fixture.attention && cp_attention_has_input(there[i].name))
+            continue;
+        if (!is_read(o, there[i].name))
+            return cp_fail(CP_BAD_INPUT, "%s: /batch/%s: expected no such member in kind \"attention\"",
+                           o->fixture.path, there[i].name);
         if (member)
             CP_TRY(read_token_member(o, member));
         else if (strcmp(there[i].name, "inputs_embeds") == 0)
@@ -239,6 +258,8 @@ static cp_status read_batch(opened *o)
     batch->document_ids = members[3].data;
     batch->labels = members[4].data;
     batch->shift_labels = members[5].data;
+    if (o->fixture.attention)
+        return CP_OK;
     CP_TRY(read_rows(o, "microbatch", &batch->microbatch));
     CP_TRY(read_rows(o, "data_parallel", &batch->data_parallel));
     CP_TRY(check_either(o, "input_ids", batch->input_ids, "inputs_embeds", batch->inputs_embeds));
@@ -286,6 +307,8 @@ static cp_status check_expected(const opened *o)
 {
     const cp_batch *batch = &o->fixture.batch;
     const int64_t shape[3] = {batch->B, batch->T, batch->C};
+    if (o->fixture.attention)
+        return cp_attention_check_expected(&o->attention, &o->expected.source, o->fixture.path);
     CP_TRY(check_result(o, "loss", 0, shape, 0));
     CP_TRY(check_result(o, "token_loss", 2, shape, 2));
     CP_TRY(check_result(o, "logits", 3, shape, 2));
@@ -317,6 +340,7 @@ static cp_status read_expected(opened *o)
     source->declaration.fixture_id = fixture->id;
     source->declaration.implementation = fixture->producer;
     source->declaration.dtype_declared = true;
+    source->declaration.attention = fixture->attention != NULL;
     return CP_OK;
 }
 
@@ -342,8 +366,12 @@ static cp_status read_fixture(opened *o, const char *path)
     CP_TRY(cp_pool_text(&o->pool, &fixture->path, path));
     CP_TRY(cp_h5_open(&o->file, path));
     CP_TRY(cp_header_read(o->file, &o->pool, &kind));
-    if (strcmp(kind, "fixture") != 0)
+    bool attention = strcmp(kind, CP_KIND_ATTENTION) == 0;
+    if (attention)
+        CP_TRY(cp_attention_read(&o->attention, &fixture->batch, o->file, &o->pool));
+    else if (strcmp(kind, "fixture") != 0)
         return cp_fail(CP_BAD_INPUT, "%s: attribute kind: expected \"fixture\", found \"%s\"", path, kind);
+    fixture->attention = attention ? &o->attention : NULL;
     CP_TRY(cp_text_or_empty(o->file, &o->pool, "/", "fixture_id", &fixture->id));
     CP_TRY(cp_text_or_empty(o->file, &o->pool, "/", "producer", &fixture->producer));
     CP_TRY(read_config(o));

@@ -13,6 +13,18 @@ typedef struct cp_weight {
     cp_tensor tensor; /* as stored: float64, float32 or bfloat16, contiguous, native byte order */
 } cp_weight;
 
+/* What a fixture of kind "attention" holds beside token members: an attention function's inputs and its parameters.
+ * Tensors as stored (float64, float32 or bfloat16), contiguous. */
+typedef struct cp_attention_inputs {
+    cp_tensor q, dout; /* [B,T,H,D] */
+    cp_tensor k, v;    /* [B,T,K,D]; K divides H */
+    cp_tensor sink;    /* [H]; data NULL: none */
+    double scale;
+    double softcap;        /* 0: none */
+    int64_t window, chunk; /* tokens; 0: none */
+    bool causal;
+} cp_attention_inputs;
+
 /* Lists of names are one string, a newline behind each name; "" where there is none. */
 typedef struct cp_fixture cp_fixture;
 struct cp_fixture {
@@ -22,13 +34,14 @@ struct cp_fixture {
     const char *config_text; /* "" and NULL where the file has none */
     const cp_json *config;
     size_t weight_count;
-    const cp_weight *weights; /* sorted by name */
-    cp_batch batch;           /* whole, NOT yet checked with cp_batch_check (that needs the vocabulary) */
-    cp_dtype embeds_dtype;    /* how inputs_embeds is stored: float64 (0), float32 or bfloat16 */
-    cp_dtype items_dtype;     /* how num_items_in_batch is stored: float64 (0), float32, int64 or int32 */
-    const char *order;        /* names of all tensors in execution order */
-    const char *truth;        /* /expected's `source`, as the file has it */
-    const char *precision;    /* /expected's `precision` */
+    const cp_weight *weights;             /* sorted by name */
+    const cp_attention_inputs *attention; /* NULL: a model's training step; else without config and weights */
+    cp_batch batch;        /* whole, NOT yet checked with cp_batch_check (that needs the vocabulary) */
+    cp_dtype embeds_dtype; /* how inputs_embeds is stored: float64 (0), float32 or bfloat16 */
+    cp_dtype items_dtype;  /* how num_items_in_batch is stored: float64 (0), float32, int64 or int32 */
+    const char *order;     /* names of all tensors in execution order */
+    const char *truth;     /* /expected's `source`, as the file has it */
+    const char *precision; /* /expected's `precision` */
     cp_source *expected; /* loss, token_loss, logits, grads/…, trace/…; label = path. Empty where the file
                                 * has no /expected: it gives a batch to the comparison of two dumps */
     void *state;         /* of an opened fixture; NULL in one that was built */
@@ -47,9 +60,12 @@ const cp_weight *cp_fixture_weight(const cp_fixture *fixture, const char *name);
  * room for B·T·T. */
 cp_status cp_fixture_mask(const cp_fixture *fixture, int64_t layer, uint8_t *out, bool *found);
 
-/* What kind of file this is: "fixture", "dump", … or a failure that says what else it is. */
+/* What kind of file this is: "fixture", "dump", …, "attention fixture", "attention dump"; or a failure that says what
+ * else it is. */
 enum { CP_KIND_TEXT = 32 };
 cp_status cp_file_kind(char kind[CP_KIND_TEXT], const char *path);
+bool cp_kind_is_fixture(const char *kind);
+bool cp_kind_is_dump(const char *kind);
 
 /* Writes a whole fixture beside `path` and renames it when it is complete; the same content gives the same bytes.
  * The id is computed. Uses path's directory; stale temporaries of dead processes are swept. Fields of `fixture` that

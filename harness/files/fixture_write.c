@@ -1,3 +1,4 @@
+#include "harness/files/attention.h"
 #include "harness/files/dump.h"
 #include "harness/files/header.h"
 #include "harness/files/members.h"
@@ -67,12 +68,15 @@ static cp_status write_fixture(cp_h5 *file, cp_pool *pool, const cp_fixture *fix
 {
     char id[65];
     CP_TRY(cp_fixture_identify(fixture, id));
-    CP_TRY(cp_header_write(file, "fixture"));
+    CP_TRY(cp_header_write(file, fixture->attention ? CP_KIND_ATTENTION : "fixture"));
     CP_TRY(cp_h5_set_text(file, "/", "fixture_id", id));
     CP_TRY(set_given(file, "/", "producer", fixture->producer));
     if (*or_empty(fixture->config_text))
         CP_TRY(cp_h5_write_text(file, "/config", fixture->config_text));
-    CP_TRY(write_weights(file, pool, fixture));
+    if (fixture->attention)
+        CP_TRY(cp_attention_write(file, fixture->attention));
+    else
+        CP_TRY(write_weights(file, pool, fixture));
     CP_TRY(write_batch(file, pool, fixture));
     return write_expected(file, fixture);
 }

@@ -1,6 +1,6 @@
 #include "harness/files/header.h"
 
-#include "harness/files/fixture.h"
+#include "harness/files/attention.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,6 +41,16 @@ cp_status cp_header_write(cp_h5 *file, const char *kind)
     return cp_h5_set_text(file, "/", "kind", kind);
 }
 
+bool cp_kind_is_fixture(const char *kind)
+{
+    return strcmp(kind, "fixture") == 0 || strcmp(kind, "attention fixture") == 0;
+}
+
+bool cp_kind_is_dump(const char *kind)
+{
+    return strcmp(kind, "dump") == 0 || strcmp(kind, "attention dump") == 0;
+}
+
 cp_status cp_file_kind(char kind[CP_KIND_TEXT], const char *path)
 {
     cp_h5 *file;
@@ -48,7 +58,13 @@ cp_status cp_file_kind(char kind[CP_KIND_TEXT], const char *path)
     const char *found = "";
     CP_TRY(cp_h5_open(&file, path));
     cp_status status = cp_header_read(file, &pool, &found);
-    snprintf(kind, CP_KIND_TEXT, "%.*s", CP_KIND_TEXT - 1, found);
+    bool fixture = false, attention = strcmp(found, CP_KIND_ATTENTION) == 0;
+    if (status == CP_OK && attention)
+        status = cp_attention_is_fixture(&fixture, file);
+    snprintf(kind, CP_KIND_TEXT, "%.*s%s", CP_KIND_TEXT - 9, found,
+             !attention ? ""
+             : fixture  ? " fixture"
+                        : " dump");
     cp_pool_close(&pool);
     cp_h5_close(file);
     return status;

@@ -1,4 +1,5 @@
 #include "harness/files/join_parts.h"
+#include "harness/files/join_rules.h"
 #include "harness/files/text.h"
 
 #include <inttypes.h>
@@ -8,14 +9,6 @@
 #include <string.h>
 
 enum { BLOCK = 1 << 13 }; /* elements of one part that are in memory at a time */
-
-typedef enum rule {
-    RULE_LOSS,     /* as loss_kind says */
-    RULE_SAME,     /* a number of the whole batch, that every rank has */
-    RULE_ROWS,     /* placed by token_index */
-    RULE_GRADIENT, /* as gradients says */
-    RULE_NONE      /* only a whole dump can have it */
-} rule;
 
 typedef struct joined {
     cp_source source;
@@ -29,30 +22,6 @@ typedef struct joined {
     double divisor; /* of a summed loss; 0: not known */
     double *block;  /* [BLOCK] */
 } joined;
-
-static rule rule_of(const char *name)
-{
-    static const struct {
-        const char *name;
-        rule rule;
-    } table[] = {{"loss", RULE_LOSS},
-                 {"aux_loss", RULE_SAME},
-                 {"token_loss", RULE_ROWS},
-                 {"logits", RULE_ROWS},
-                 {"grads/inputs_embeds", RULE_ROWS}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(name, table[i].name) == 0)
-            return table[i].rule;
-    if (strncmp(name, "trace/", 6) == 0)
-        return RULE_ROWS;
-    return strncmp(name, "grads/", 6) == 0 ? RULE_GRADIENT : RULE_NONE;
-}
-
-/* A loss scale is in everything that went backward. */
-static bool is_scaled(const char *name)
-{
-    return strncmp(name, "grads/", 6) == 0 || strncmp(name, "trace/grad.", 11) == 0;
-}
 
 /* ---- the tensors ------------------------------------------------------------------------------------------------- */
 
@@ -86,7 +55,8 @@ static cp_status collect_names(joined *j, const char ***names, size_t *count)
 static cp_status check_lacking(const joined *j, const cp_source *part, const cp_source *other,
                                const char *name)
 {
-    bool declared = rule_of(name) == RULE_GRADIENT && cp_lines_have(part->declaration.grad_absent, name + 6);
+    bool declared = strncmp(name, "grads/", 6) == 0 && cp_join_rule_of(name) == CP_RULE_GRADIENT &&
+                    cp_lines_have(part->declaration.grad_absent, name + 6);
     if (declared && part->declaration.gradients != CP_GRADIENTS_REDUCED)
         return CP_OK;
     return cp_fail(CP_INCOMPARABLE, "%s: /%s: expected as in %s, found %s", part->label, name,
@@ -96,7 +66,7 @@ static cp_status check_lacking(const joined *j, const cp_source *part, const cp_
 
 static cp_status check_shape(const joined *j, const cp_source *part, const cp_source_tensor *tensor)
 {
-    if (rule_of(tensor->name) != RULE_ROWS || !j->places)
+    if (cp_join_rule_of(tensor->name) != CP_RULE_ROWS || !j->places)
         return CP_OK;
     const cp_declaration *said = &part->declaration;
     if (tensor->dims >= 2 && tensor->extent[0] == said->B && tensor->extent[1] == said->S)
@@ -111,7 +81,7 @@ static cp_status check_shape(const joined *j, const cp_source *part, const cp_so
 static cp_status check_pieces(const cp_source *part, const cp_source_tensor *found, const cp_source *first,
                               const cp_source_tensor *expected)
 {
-    int skipped = rule_of(found->name) == RULE_ROWS ? 2 : 0;
+    int skipped = cp_join_rule_of(found->name) == CP_RULE_ROWS ? 2 : 0;
     bool same = found->dims == expected->dims;
     for (int axis = skipped; same && axis < found->dims; axis++)
         same = found->extent[axis] == expected->extent[axis];
@@ -147,10 +117,10 @@ static cp_status join_tensor(joined *j, cp_source_tensor *out, int64_t *index, c
     for (size_t p = 0; p < j->count; p++)
         if (index[p] < 0)
             CP_TRY(check_lacking(j, j->parts[p], owner, name));
-    if (rule_of(name) == RULE_NONE && j->count > 1)
+    if (cp_join_rule_of(name) == CP_RULE_NONE && j->count > 1)
         return cp_fail(CP_INCOMPARABLE, "%s: /%s: no rule says how the ranks' values make one", owner->label,
                        name);
-    if (rule_of(name) == RULE_ROWS && j->places) {
+    if (cp_join_rule_of(name) == CP_RULE_ROWS && j->places) {
         out->extent[0] = j->B;
         out->extent[1] = j->T;
     }
@@ -293,21 +263,21 @@ static cp_status read_joined(const cp_source *source, size_t tensor, int64_t fir
     const char *name = source->tensors[tensor].name;
     if (count == 0)
         return CP_OK;
-    switch (rule_of(name)) {
-    case RULE_LOSS:
+    switch (cp_join_rule_of(name)) {
+    case CP_RULE_LOSS:
         CP_TRY(source->tensors[tensor].dims == 0 ? read_loss(j, tensor, first, count, out)
                                                  : read_part(j, 0, tensor, first, count, out));
         break;
-    case RULE_ROWS:
+    case CP_RULE_ROWS:
         CP_TRY(j->places ? read_rows(j, tensor, first, count, out)
                          : read_part(j, 0, tensor, first, count, out));
         break;
-    case RULE_GRADIENT: CP_TRY(read_gradient(j, tensor, first, count, out)); break;
-    case RULE_SAME:
-    case RULE_NONE: CP_TRY(read_part(j, 0, tensor, first, count, out)); break;
+    case CP_RULE_GRADIENT: CP_TRY(read_gradient(j, tensor, first, count, out)); break;
+    case CP_RULE_SAME:
+    case CP_RULE_NONE: CP_TRY(read_part(j, 0, tensor, first, count, out)); break;
     }
     double factor = j->parts[0]->declaration.grad_scale;
-    if (is_scaled(name) && factor != 1)
+    if (cp_join_scaled(name) && factor != 1)
         scale(out, count, factor);
     return CP_OK;
 }
@@ -359,9 +329,10 @@ cp_status cp_join_replicas(const cp_source *source, size_t tensor, double *diffe
         return CP_OK;
     const joined *j = source->state;
     const cp_declaration *said = &j->parts[0]->declaration;
-    rule how = rule_of(source->tensors[tensor].name);
-    bool replicated = how == RULE_SAME || (how == RULE_GRADIENT && said->gradients == CP_GRADIENTS_REDUCED) ||
-                      (how == RULE_LOSS && said->loss_kind == CP_LOSS_GLOBAL);
+    cp_join_rule how = cp_join_rule_of(source->tensors[tensor].name);
+    bool replicated = how == CP_RULE_SAME ||
+                      (how == CP_RULE_GRADIENT && said->gradients == CP_GRADIENTS_REDUCED) ||
+                      (how == CP_RULE_LOSS && said->loss_kind == CP_LOSS_GLOBAL);
     for (size_t p = 1; replicated && p < j->count; p++) {
         double one;
         CP_TRY(compare_replica(j, tensor, p, &one));

@@ -95,6 +95,7 @@ static cp_status check_same_run(cp_source *const *parts, size_t count)
         const struct {
             const char *what, *found, *expected;
         } words[] = {
+            {"kind", said->attention ? "attention" : "dump", first->attention ? "attention" : "dump"},
             {"fixture_id", said->fixture_id, first->fixture_id},
             {"layout", said->layout, first->layout},
             {"exchange", said->exchange, first->exchange},

@@ -74,6 +74,18 @@ cp_status cp_batch_members(cp_pool *pool, cp_member members[CP_BATCH_MEMBERS], s
         member->scalar = true;
         CP_TRY(narrowed(pool, &member->tensor, &batch->num_items_in_batch, fixture->items_dtype, 1, &one));
     }
+    const cp_attention_inputs *a = fixture->attention;
+    const struct {
+        const char *name;
+        const cp_tensor *tensor;
+    } inputs[] = {{"q", a ? &a->q : NULL},
+                  {"k", a ? &a->k : NULL},
+                  {"v", a ? &a->v : NULL},
+                  {"dout", a ? &a->dout : NULL},
+                  {"sink", a ? &a->sink : NULL}};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i].tensor && inputs[i].tensor->data)
+            members[(*count)++] = (cp_member){inputs[i].name, *inputs[i].tensor, false};
     qsort(members, *count, sizeof *members, compare_members);
     return CP_OK;
 }

@@ -5,7 +5,7 @@
 #include "harness/files/fixture.h"
 #include "harness/files/pool.h"
 
-enum { CP_BATCH_MEMBERS = 10 };
+enum { CP_BATCH_MEMBERS = 15 };
 
 typedef struct cp_member {
     const char *name;

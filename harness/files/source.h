@@ -26,6 +26,7 @@ typedef enum cp_gradient_kind {
  * never NULL ("" where the file says nothing). */
 typedef struct cp_declaration {
     const char *fixture_id, *implementation, *exchange, *layout;
+    bool attention;       /* results of an attention function alone: out, lse, dq, dk, dv, dsink */
     int cp_size, cp_rank; /* cp_rank -1: whole */
     int dp_size, dp_rank;
     bool dtype_declared;

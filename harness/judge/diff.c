@@ -324,7 +324,7 @@ static void find_worst(cp_result *result)
         double error = table_error(tensor);
         if (tensor->kind == CP_TENSOR_LOSS || tensor->kind == CP_TENSOR_TOKEN_LOSS)
             raise(&result->worst_loss, error);
-        if (tensor->kind == CP_TENSOR_LOGITS)
+        if (tensor->kind == CP_TENSOR_LOGITS || tensor->kind == CP_TENSOR_OUTPUT)
             raise(&result->worst_logits, error);
         double excess = isinf(error) || isnan(tensor->norm_limit) ? error : cp_tensor_excess(tensor);
         if (tensor->kind == CP_TENSOR_GRADIENT && excess > farthest) {

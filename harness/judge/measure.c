@@ -115,7 +115,9 @@ typedef struct position_map {
 static position_map open_map(const cp_tensor_result *tensor)
 {
     position_map map = {0};
-    bool has = tensor->kind == CP_TENSOR_LOGITS || tensor->kind == CP_TENSOR_TOKEN_LOSS;
+    bool has = tensor->kind == CP_TENSOR_LOGITS || tensor->kind == CP_TENSOR_TOKEN_LOSS ||
+               tensor->kind == CP_TENSOR_OUTPUT ||
+               (tensor->kind == CP_TENSOR_GRADIENT && cp_name_has_rows(tensor->name));
     if (!has || tensor->dims < 2)
         return map;
     map.B = tensor->extent[0];

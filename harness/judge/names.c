@@ -16,6 +16,17 @@ static bool begins(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
+static bool is_one_of(const char *name, const char *const names[])
+{
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+static const char *const ATTENTION_OUTPUTS[] = {"out", "lse", NULL};
+static const char *const ATTENTION_GRADIENTS[] = {"dq", "dk", "dv", "dsink", NULL};
+
 bool cp_name_kind(cp_tensor_kind *kind, const char *name)
 {
     if (strcmp(name, "loss") == 0)
@@ -24,13 +35,21 @@ bool cp_name_kind(cp_tensor_kind *kind, const char *name)
         *kind = CP_TENSOR_TOKEN_LOSS;
     else if (strcmp(name, "logits") == 0)
         *kind = CP_TENSOR_LOGITS;
-    else if (begins(name, GRADS))
+    else if (is_one_of(name, ATTENTION_OUTPUTS))
+        *kind = CP_TENSOR_OUTPUT;
+    else if (begins(name, GRADS) || is_one_of(name, ATTENTION_GRADIENTS))
         *kind = CP_TENSOR_GRADIENT;
     else if (begins(name, TRACE))
         *kind = CP_TENSOR_TRACE;
     else
         return false;
     return true;
+}
+
+bool cp_name_has_rows(const char *name)
+{
+    return strcmp(name, CP_INPUTS_EMBEDS) == 0 ||
+           (is_one_of(name, ATTENTION_GRADIENTS) && strcmp(name, "dsink") != 0);
 }
 
 const char *cp_name_parameter(const char *name)
@@ -102,6 +121,7 @@ static int group_of(const char *name)
     if (begins(name, RAN_PREFIX))
         return RAN;
     switch (kind) {
+    case CP_TENSOR_OUTPUT:
     case CP_TENSOR_LOGITS: return LOGITS;
     case CP_TENSOR_TOKEN_LOSS: return TOKEN_LOSS;
     case CP_TENSOR_LOSS: return LOSS;

@@ -11,6 +11,9 @@ extern const char CP_INPUTS_EMBEDS[];
 /* False: a name that the format does not know at the root, which a reader passes over. */
 bool cp_name_kind(cp_tensor_kind *kind, const char *name);
 
+/* Whether a gradient has a row for each position: that of the embeddings, or of an attention function's inputs. */
+bool cp_name_has_rows(const char *name);
+
 /* "grads/model.norm.weight" -> "model.norm.weight"; any other name is returned whole. */
 const char *cp_name_parameter(const char *name);
 
@@ -23,7 +26,7 @@ bool cp_name_listed(const char *list, const char *entry);
 /* The weight of this name or of a name tied to it; NULL: none. */
 const cp_weight *cp_name_weight(const cp_fixture *fixture, const char *parameter);
 
-/* Sorts keys: what was run, trace (forward), logits, token losses, loss, gradients of the trace (backward), gradients of parameters.
+/* Sorts keys: what was run, trace (forward), logits or an attention's output, token losses, loss, gradients of the trace (backward), gradients of parameters.
  * Gradients stand as `order` has them (with or without "grads/"), then, or where it is "": input embeddings, embedding,
  * layers by number, final norm, head; inside a layer by name. */
 typedef struct cp_name_key {

@@ -90,21 +90,30 @@ static bool say_factor(char *out, size_t room, const cp_result *result, const cp
 
 /* ---- forward ---- */
 
+/* What a judge sees of the forward pass: "logits are", or "out is". */
+static const char *forward_is(const cp_tensor_result *tensor)
+{
+    return tensor->kind == CP_TENSOR_LOGITS   ? "logits are"
+           : strcmp(tensor->name, "lse") == 0 ? "lse is"
+                                              : "out is";
+}
+
 static void say_cut(char *out, size_t room, const cp_tensor_result *logits, const cp_declaration *actual)
 {
+    const char *is = forward_is(logits);
     long long cut = logits->first_bad_position;
     int64_t P = actual->cp_size;
     int64_t shard = P > 1 && logits->dims >= 2 ? (logits->extent[1] + P - 1) / P : 0;
     if (shard > 0 && strcmp(actual->layout, "contiguous") == 0 && cut % shard == 0)
         snprintf(out, room,
-                 "logits are right before position %lld, where rank %lld's shard begins, and wrong from "
+                 "%s right before position %lld, where rank %lld's shard begins, and wrong from "
                  "there on: look at what crosses that cut",
-                 cut, cut / (long long)shard);
+                 is, cut, cut / (long long)shard);
     else
         snprintf(out, room,
-                 "logits are right before position %lld and wrong from there on: look at masks, positions "
+                 "%s right before position %lld and wrong from there on: look at masks, positions "
                  "and the order of tokens there",
-                 cut);
+                 is, cut);
 }
 
 static void say_logits(char *out, size_t room, const cp_tensor_result *logits, const cp_declaration *actual)
@@ -156,7 +165,7 @@ static const fingerprint PATTERNS[] = {
     {{"embed", "wte"},
      "only the input embedding's gradient differs: look at the look-up's backward, the padding row, "
      "and its reduction over ranks"},
-    {{"k_proj", "v_proj"},
+    {{"k_proj", "v_proj", "dk", "dv"},
      "only gradients of keys and values differ: look at how the exchange brings dk and dv back to "
      "the rank that owns them"},
     {{"q_proj", "k_proj"},
@@ -237,7 +246,8 @@ static void say_gradients(char *out, size_t room, const cp_result *result)
     int64_t layer = layer_of_entry(result);
     size_t copies = count_copies(result);
     size_t used = 0;
-    if (is_right(result, CP_TENSOR_LOGITS) && is_right(result, CP_TENSOR_LOSS))
+    bool attention = is_right(result, CP_TENSOR_OUTPUT);
+    if (attention || (is_right(result, CP_TENSOR_LOGITS) && is_right(result, CP_TENSOR_LOSS)))
         used += (size_t)snprintf(out, room, "the forward pass is right; ");
     if (copies > 0)
         used += (size_t)snprintf(out + used, room - used, "the ranks' own copies of %zu gradient%s differ; ",
@@ -291,7 +301,7 @@ static void say_hint(char *out, size_t room, const cp_result *result, const cp_t
         snprintf(out, room, "look for a row that sees nothing, or a division by a count of zero");
     else if (say_factor(out, room, result, actual))
         return;
-    else if (first->kind == CP_TENSOR_LOGITS)
+    else if (first->kind == CP_TENSOR_LOGITS || first->kind == CP_TENSOR_OUTPUT)
         say_logits(out, room, first, actual);
     else if (first->kind == CP_TENSOR_TOKEN_LOSS)
         say_token_loss(out, room, result, first);

@@ -115,6 +115,14 @@ static bool is_optional(cp_tensor_kind kind)
     return kind == CP_TENSOR_TRACE || kind == CP_TENSOR_TOKEN_LOSS;
 }
 
+/* A step is its loss, its logits and its gradients; an attention function its output and its gradients. */
+static bool is_required(const cp_sides *sides, cp_tensor_kind kind)
+{
+    if (sides->expected->declaration.attention)
+        return kind == CP_TENSOR_OUTPUT || kind == CP_TENSOR_GRADIENT;
+    return kind == CP_TENSOR_LOSS || kind == CP_TENSOR_LOGITS || kind == CP_TENSOR_GRADIENT;
+}
+
 /* ---- one tensor ---- */
 
 static void __attribute__((format(printf, 4, 5)))
@@ -250,25 +258,24 @@ static void pair_all(pairing *p)
         const char *name = sides->actual->tensors[i].name;
         if (!cp_name_kind(&kind, name))
             pair_unknown(p, &sides->actual->tensors[i]);
-        else if (selected(sides, name) && has_kind(sides->expected, kind))
+        else if (selected(sides, name) && (has_kind(sides->expected, kind) || !is_required(sides, kind)))
             pair_actual(p, (int64_t)i, kind);
     }
 }
 
-static const char *const KINDS[CP_TENSOR_KINDS] = {"loss",      "token losses", "logits",
-                                                   "gradients", "traces",       "what was run"};
+static const char *const KINDS[CP_TENSOR_KINDS] = {
+    "loss", "token losses", "logits", "attention outputs", "gradients", "traces", "what was run"};
 
-/* A step is its loss, its logits and its gradients: a side that lacks all of a kind is judged only on demand. */
+/* A side that lacks all of a kind is judged only on demand. */
 static void require_kinds(pairing *p)
 {
     const cp_sides *sides = p->sides;
-    static const cp_tensor_kind required[] = {CP_TENSOR_LOSS, CP_TENSOR_LOGITS, CP_TENSOR_GRADIENT};
-    for (size_t i = 0; i < sizeof required / sizeof *required; i++) {
-        cp_tensor_kind kind = required[i];
+    for (int i = 0; i < CP_TENSOR_KINDS; i++) {
+        cp_tensor_kind kind = (cp_tensor_kind)i;
         const cp_source *lacking = !has_kind(sides->actual, kind)     ? sides->actual
                                    : !has_kind(sides->expected, kind) ? sides->expected
                                                                       : NULL;
-        bool wanted = !sides->only || p->selected[kind] > 0;
+        bool wanted = is_required(sides, kind) && (!sides->only || p->selected[kind] > 0);
         if (lacking && wanted)
             cp_result_fail(p->result, "%s: no %s%s", lacking->label, KINDS[kind],
                            sides->only ? "" : "; the rest is judged where --only asks for it");
@@ -340,6 +347,8 @@ static void note_optional(pairing *p)
 {
     const cp_source *expected = p->sides->expected;
     const cp_source *actual = p->sides->actual;
+    if (expected->declaration.attention)
+        return;
     const cp_source *without = !has_kind(actual, CP_TENSOR_TOKEN_LOSS)     ? actual
                                : !has_kind(expected, CP_TENSOR_TOKEN_LOSS) ? expected
                                                                            : NULL;

@@ -111,7 +111,7 @@ bool cp_places_rows(cp_rows *rows, const cp_places *places, const char *name, cp
         return true;
     }
     bool embeds = strcmp(name, CP_INPUTS_EMBEDS) == 0;
-    if (!places->rows || kind == CP_TENSOR_LOSS || (kind == CP_TENSOR_GRADIENT && !embeds))
+    if (!places->rows || kind == CP_TENSOR_LOSS || (kind == CP_TENSOR_GRADIENT && !cp_name_has_rows(name)))
         return true;
     bool fits = dims >= 2 && extent[0] == places->B && extent[1] == places->T;
     if (!fits)

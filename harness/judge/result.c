@@ -73,7 +73,8 @@ const char *cp_limit_rule_name(cp_limit_rule rule)
 
 const char *cp_tensor_kind_name(cp_tensor_kind kind)
 {
-    static const char *const names[] = {"loss", "token loss", "logits", "gradient", "trace", "what was run"};
+    static const char *const names[] = {"loss",     "token loss", "logits",      "attention output",
+                                        "gradient", "trace",      "what was run"};
     return names[kind];
 }
 

@@ -14,6 +14,7 @@ typedef enum cp_tensor_kind {
     CP_TENSOR_LOSS,
     CP_TENSOR_TOKEN_LOSS,
     CP_TENSOR_LOGITS,
+    CP_TENSOR_OUTPUT, /* of an attention function: out, lse */
     CP_TENSOR_GRADIENT,
     CP_TENSOR_TRACE,
     CP_TENSOR_RAN, /* an input or all weights, which are compared by themselves: never measured */
@@ -101,7 +102,7 @@ const char *cp_verdict_name(cp_verdict verdict); /* "same", "different", "not co
 
 const char *cp_limit_rule_name(cp_limit_rule rule); /* "uncalibrated limits", "user limits" */
 const char *cp_tensor_kind_name(
-    cp_tensor_kind kind); /* "loss", "token loss", "logits", "gradient", "trace", "what was run" */
+    cp_tensor_kind kind); /* "loss", "token loss", "logits", "attention output", "gradient", "trace", … */
 
 /* Of several exit statuses the one that a command returns: 4, 3, 2, 1, 0 in that order. */
 int cp_exit_worse(int a, int b);

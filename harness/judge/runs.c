@@ -100,10 +100,18 @@ static void check_identity(cp_result *result, const cp_source *source, const cha
                        id[0] ? id : "none", whose);
 }
 
+static const char *kind_text(const cp_source *source)
+{
+    return source->declaration.attention ? "kind \"attention\"" : "a training step";
+}
+
 bool cp_runs_check(cp_result *result, const cp_sides *sides)
 {
     size_t failures = result->failure_count;
     const cp_source *both[] = {sides->expected, sides->actual};
+    if (sides->expected->declaration.attention != sides->actual->declaration.attention)
+        cp_result_fail(result, "%s is of %s, expected %s as in %s", sides->actual->label,
+                       kind_text(sides->actual), kind_text(sides->expected), sides->expected->label);
     for (int i = cp_sides_truth(sides); i < 2; i++) {
         const cp_declaration *declaration = &both[i]->declaration;
         if (declaration->cp_size > 1 && declaration->cp_rank >= 0)

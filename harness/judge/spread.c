@@ -18,7 +18,7 @@ static void *zeros(int64_t count, size_t size)
 
 static void find_extents(cp_bins *bins, const cp_sides *sides)
 {
-    static const char *const names[] = {"token_loss", "logits"};
+    static const char *const names[] = {"token_loss", "logits", "out"};
     if (sides->fixture) {
         bins->B = sides->fixture->batch.B;
         bins->T = sides->fixture->batch.T;
@@ -181,7 +181,7 @@ void cp_owners_close(cp_owners owners)
 
 static bool has_positions(const cp_tensor_result *tensor, const cp_bins *bins)
 {
-    bool of_a_parameter = tensor->kind == CP_TENSOR_GRADIENT && strcmp(tensor->name, CP_INPUTS_EMBEDS) != 0;
+    bool of_a_parameter = tensor->kind == CP_TENSOR_GRADIENT && !cp_name_has_rows(tensor->name);
     return bins->T > 0 && !of_a_parameter && tensor->dims >= 2 && tensor->extent[0] == bins->B &&
            tensor->extent[1] == bins->T;
 }

@@ -10,7 +10,7 @@ enum { CP_MOST_BINS = 2048 }; /* of all rows together, unless there are more row
 /* [B,T]: the rank that held each position; NULL: not known. */
 typedef int32_t *cp_owners;
 
-/* Cuts the batch (the fixture's; else as long as the actual side's logits or token losses) into bins, and says which
+/* Cuts the batch (the fixture's; else as long as the actual side's logits, token losses or attention output) into bins, and says which
  * rank held what: as the parts' token indices say, or for one whole file as the layout that it declares says. */
 cp_owners cp_bins_open(cp_bins *bins, const cp_sides *sides, const cp_places *places);
 void cp_owners_close(cp_owners owners);

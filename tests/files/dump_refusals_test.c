@@ -12,10 +12,6 @@
 static const uint64_t few[] = {3}, cube[] = {2, 2, 2}, pairs[] = {4, 2};
 static const double zeros[8];
 
-static void attention_kind(const char *path)
-{
-    odd_text(path, "/", "kind", "attention");
-}
 static void digest_kind(const char *path)
 {
     odd_text(path, "/", "kind", "digest");
@@ -179,7 +175,6 @@ static void refusals(void **state)
         cp_status status;
         const char *words;
     } cases[] = {
-        {attention_kind, CP_INCOMPARABLE, "declares kind attention, which this version does not read"},
         {digest_kind, CP_INCOMPARABLE, "declares kind digest, which this version does not read"},
         {fixture_kind, CP_BAD_INPUT, "attribute kind: expected \"dump\", found \"fixture\""},
         {name_map, CP_INCOMPARABLE, "declares attribute name_map"},

@@ -2,6 +2,7 @@
 #ifndef CPEQ_TESTS_FILES_GROUPS_H
 #define CPEQ_TESTS_FILES_GROUPS_H
 
+int attention_tests(void);
 int divisor_tests(void);
 int ran_tests(void);
 int text_tests(void);

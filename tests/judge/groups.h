@@ -2,6 +2,7 @@
 #ifndef CPEQ_TESTS_JUDGE_GROUPS_H
 #define CPEQ_TESTS_JUDGE_GROUPS_H
 
+int attention_tests(void);
 int compare_tests(void);
 int joined_tests(void);
 int limits_tests(void);

@@ -150,6 +150,29 @@ void world_tie(world *w)
     *head = w->weights[--w->fixture.weight_count];
 }
 
+void world_attention(world *w)
+{
+    static const struct {
+        const char *name;
+        int dims;
+        int64_t extent[CP_MAX_DIMS];
+    } shapes[] = {
+        {"out", 4, {WORLD_B, WORLD_T, 2, 2}}, {"lse", 3, {WORLD_B, WORLD_T, 2}},
+        {"dq", 4, {WORLD_B, WORLD_T, 2, 2}},  {"dk", 4, {WORLD_B, WORLD_T, 1, 2}},
+        {"dv", 4, {WORLD_B, WORLD_T, 1, 2}},  {"dsink", 1, {2}},
+    };
+    w->expected.count = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        world_add(&w->expected, shapes[i].name, shapes[i].dims, shapes[i].extent);
+    w->expected.declaration.attention = true;
+    w->actual = w->expected;
+    cp_json_close(w->config);
+    w->config = NULL;
+    w->fixture.weight_count = 0;
+    w->fixture.attention = &w->attention;
+    w->fixture.batch.input_ids = NULL;
+}
+
 /* Values in the stored type; the source's tensors live as long as the process (they are a few bytes). */
 static cp_memory_tensor memory_of(world_tensor *tensor, void **stored)
 {

@@ -28,6 +28,7 @@ typedef struct world {
     cp_json *config;
     cp_weight weights[WORLD_TENSORS];
     int64_t input_ids[WORLD_B * WORLD_T];
+    cp_attention_inputs attention;
     uint8_t mask[WORLD_B * WORLD_T];
     int64_t documents[WORLD_B * WORLD_T];
     world_side expected, actual;
@@ -53,6 +54,9 @@ cp_weight *world_weight(world *w, const char *name);
 
 /* An embedding that is the head too, known to weights, configuration and expectations. */
 void world_tie(world *w);
+
+/* An attention function's fixture instead: 2 heads of 2 that read one key/value head, with a sink. */
+void world_attention(world *w);
 
 /* The side as a source of its own; tensors are shared with it. */
 cp_source *world_source(world_side *side, const char *label);
