@@ -75,7 +75,7 @@ typedef struct telling {
     cp_json *values;  /* with --json */
     cp_json *missing; /* with --json */
     FILE *table;      /* NULL: not asked for */
-    int unseen, all;
+    int unseen, equivalent, all;
 } telling;
 
 static bool is_equivalent(const char *decision, const char *value)
@@ -119,8 +119,12 @@ static void tell(telling *t, const cp_decision *about, const cp_decision_value *
         fprintf(t->table, "CP_SHOWN(\"%s\", \"%s\", %d, %d, %d, %d, %d, %d, %d, \"%s\")\n", about->name,
                 value->name, shown->runs, shown->cases, shown->structural, shown->loss, shown->logits,
                 shown->gradients, shown->told, shown->example);
-    if (seen > 0 || is_equivalent(about->name, value->name))
+    if (seen > 0)
         return;
+    if (is_equivalent(about->name, value->name)) {
+        t->equivalent++;
+        return;
+    }
     t->unseen++;
     if (t->session->json)
         cp_json_append_string(t->missing, name);
@@ -151,7 +155,8 @@ static void close_telling(telling *t)
         cp_json_set(root, "missing", t->missing);
         cp_print_json(root);
     } else if (t->unseen == 0) {
-        printf("every one of %d wrong values shows\n", t->all);
+        printf("every one of %d wrong values shows, %d more cannot anywhere\n", t->all - t->equivalent,
+               t->equivalent);
     } else {
         printf("%d of %d wrong values show nowhere\n", t->unseen, t->all);
     }

@@ -72,10 +72,20 @@ static cp_status read_choices(choices *out, const cp_arguments *arguments, const
     return cp_value_choices(out->values, &out->count, arguments, name, name_of, count);
 }
 
+static cp_status read_ranks(trial_plan *plan, const cp_arguments *arguments)
+{
+    CP_TRY(cp_value_integers(plan->cp, &plan->cp_count, MOST_CPS, arguments, "cp", 1, CP_MOST_RANKS));
+    for (int i = 0; i < plan->cp_count; i++)
+        for (int before = 0; before < i; before++)
+            if (plan->cp[before] == plan->cp[i])
+                return cp_fail(CP_BAD_USAGE, "--cp: '%lld' twice in the list", (long long)plan->cp[i]);
+    return CP_OK;
+}
+
 static cp_status read_plan(trial_plan *plan, const cp_session *session, const cp_arguments *arguments)
 {
     *plan = (trial_plan){.cp = {1}, .cp_count = 1, .layout_count = 1, .dtype.count = 1, .attention.count = 1};
-    CP_TRY(cp_value_integers(plan->cp, &plan->cp_count, MOST_CPS, arguments, "cp", 1, CP_MOST_RANKS));
+    CP_TRY(read_ranks(plan, arguments));
     CP_TRY(cp_read_exchanges(plan->exchange, &plan->exchange_count, MOST_VALUES, arguments));
     CP_TRY(cp_read_layouts(plan->layout, &plan->layout_count, MOST_VALUES, arguments));
     CP_TRY(read_choices(&plan->dtype, arguments, "dtype", cp_working_dtype_value, CP_WORKING_DTYPES));

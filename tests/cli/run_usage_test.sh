@@ -50,6 +50,7 @@ refuse "--exchange: no 'gossip'; there are local, ulysses, allgather, ring, usp,
 refuse "--exchange: no 'usp:2'; there are" verify --exchange usp:2
 refuse '--exchange: at most 16 exchanges of 47 characters' verify --exchange "$(printf '%050d' 0)"
 refuse "--exchange: 'local' twice in the list" verify --exchange local,local
+refuse "--cp: '2' twice in the list" verify --cp 1,2,2
 refuse "--layout: no 'x'; there are contiguous, zigzag" verify --layout x
 refuse '--layout: at most 16 layouts of' verify --layout "$(printf '%01100d' 0)"
 refuse '--cp and --dp: 1500 ranks, at most 1024' verify --cp 500 --dp 3
