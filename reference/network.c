@@ -184,27 +184,30 @@ static bool runs_again(const cp_network *network, int segment)
     return network->options.recompute && segment < network->program->segment_count - 1;
 }
 
-/* Fractions and probabilities of all shards' tokens, and from them the loss and its slope: the fractions are constants
- * to the backward. */
+/* With choices and tokens of all shards the loss is a sum of shares, each linear in its own tokens' probabilities; the
+ * choices are constants to the backward. */
 static void balance(cp_network *network)
 {
     const cp_program *program = network->program;
+    const cp_balance_share all = {network->mixer, 1, 1};
+    const cp_balance_share *share = network->options.balance ? network->options.balance : &all;
     int64_t E = program->E;
-    double *sums = network->balance_sums, *choices = sums, *probabilities = sums + E, *count = sums + 2 * E;
-    memset(sums, 0, (size_t)(2 * E + 1) * sizeof *sums);
+    double *choices = network->balance_sums, *count = choices + E, *probabilities = count + 1;
+    memset(network->balance_sums, 0, (size_t)(2 * E + 1) * sizeof *network->balance_sums);
     for (int s = 0; s < program->step_count; s++) {
         const cp_step *step = &program->steps[s];
         if (step->kind == CP_STEP_ROUTER)
             *count += (double)network->ops->router->balance(
-                choices, probabilities, network->values[step->in[0]], network->inputs.real, step->chosen);
+                choices, probabilities, network->values[step->in[0]], network->inputs.counted, step->chosen);
     }
-    network->mixer->sum(network->mixer, sums, (int)(2 * E + 1));
+    share->among->sum(share->among, choices, (int)(E + 1));
     network->balance = 0;
     for (int64_t e = 0; e < E; e++) {
-        double per_probability = (double)E * choices[e] / (*count * *count);
-        network->balance += per_probability * probabilities[e];
-        network->balance_slope[e] = program->balance.coefficient * per_probability;
+        double per_probability = *count > 0 ? (double)E * choices[e] / (*count * *count) : 0;
+        network->balance += share->loss * per_probability * probabilities[e];
+        network->balance_slope[e] = program->balance.coefficient * share->gradient * per_probability;
     }
+    network->mixer->sum(network->mixer, &network->balance, 1);
 }
 
 void cp_network_forward(cp_network *network)

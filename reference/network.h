@@ -15,9 +15,15 @@ typedef struct cp_network_inputs {
     cp_tensor position;              /* int64 [B,S] */
     cp_tensor index;                 /* int64 [B,S]: in the batch's own row, for temperatures */
     cp_tensor target;                /* int64 [B,S] */
-    cp_tensor real;                  /* int64 [B,S]: 0 for padding of any kind */
+    cp_tensor counted;               /* int64 [B,S]: whether a token counts in the balance of experts */
     const cp_visibility *visibility; /* [program->mask_count]; NULL when measuring */
 } cp_network_inputs;
+
+/* How this shard takes part in the loss that keeps experts evenly used. */
+typedef struct cp_balance_share {
+    const cp_mixer *among; /* the shards whose tokens its choices count */
+    double loss, gradient; /* factors of this shard's share, and of what is differentiated */
+} cp_balance_share;
 
 typedef struct cp_network_options {
     cp_dtype dtype; /* of every register, weight and gradient */
@@ -25,6 +31,7 @@ typedef struct cp_network_options {
     bool recompute; /* registers inside a segment live only while it runs; the backward runs it again */
     const cp_tensor
         *gradients; /* [parameters]: what the backward adds into; NULL: taken with the rest, at zero */
+    const cp_balance_share *balance; /* NULL: all shards' choices, and 1 */
 } cp_network_options;
 
 typedef struct cp_network {
@@ -41,7 +48,7 @@ typedef struct cp_network {
     cp_tensor *temperature;        /* [temperatures] float64 [B,S] */
     cp_tensor token_loss, log_sum; /* [B,S] */
     double balance;                /* how unevenly experts are used, without its coefficient; 0: not asked */
-    double *balance_sums;          /* [2E+1]: choices, probabilities, tokens */
+    double *balance_sums;          /* [2E+1]: choices, tokens, this shard's probabilities */
     double *balance_slope; /* [E]: the gradient of its share of the loss by each expert's probabilities */
     double factor;         /* what the loss is multiplied by in the backward */
     cp_arena *arena;

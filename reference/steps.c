@@ -150,7 +150,7 @@ static void router_backward(cp_network *network, const cp_step *step, const cp_s
     network->ops->router->backward(GRADIENT(step->in[0]), GRADIENT(step->out), VALUE(step->out), PRECISION);
     if (network->program->balance.given)
         network->ops->router->balance_backward(GRADIENT(step->in[0]), VALUE(step->in[0]),
-                                               network->inputs.real, network->balance_slope);
+                                               network->inputs.counted, network->balance_slope);
 }
 
 static cp_experts experts_of(const cp_network *network, const cp_step *step,

@@ -137,6 +137,30 @@ static void plan_rank(cp_loss_plan *plan, double *weight, const counting *c, int
     }
 }
 
+static double moe_scale_of(const counting *c, int rank)
+{
+    switch (c->rules->moe_scale) {
+    case CP_MOE_SCALE_LOCAL_COUNT: return (double)c->rank[rank] / c->tokens->count;
+    case CP_MOE_SCALE_TIMES_COUNT: return c->tokens->count;
+    case CP_MOE_SCALE_DIVIDED_BY_P: return 1.0 / c->P;
+    case CP_MOE_SCALE_ONE:
+    case CP_MOE_SCALES: break;
+    }
+    return 1;
+}
+
+static void plan_balance(cp_balance_plan *plan, const counting *c, cp_arena *arena)
+{
+    bool own = c->rules->moe_statistics == CP_MOE_STATISTICS_SHARD_MEAN;
+    *plan = (cp_balance_plan){.own = own,
+                              .padding = c->rules->moe_statistics == CP_MOE_STATISTICS_PADS_COUNTED,
+                              .loss = own ? 1.0 / c->P : 1,
+                              .backward = cp_arena_take(arena, (size_t)c->W * sizeof *plan->backward),
+                              .reported = c->rules->reported_loss == CP_REPORTED_LOSS_TIMES_P ? c->P : 1};
+    for (int rank = 0; rank < c->W; rank++)
+        plan->backward[rank] = plan->loss * scale_of(c->rules->backward_scale, c->P) * moe_scale_of(c, rank);
+}
+
 void cp_loss_plan_make(cp_loss_plan *plan, const cp_loss_rules *rules, const cp_batch *batch,
                        const cp_tokens *tokens, const cp_layout *layout, const cp_batch_plan *split,
                        cp_arena *arena)
@@ -162,6 +186,18 @@ void cp_loss_plan_make(cp_loss_plan *plan, const cp_loss_rules *rules, const cp_
         plan_rank(plan, weight, &c, rank);
     for (int rank = 0; rank < W; rank++)
         report(plan->reported + (size_t)rank * cells, &c, weight, rank);
+    plan_balance(&plan->balance, &c, arena);
+}
+
+cp_tensor cp_balance_counted(const cp_balance_plan *plan, cp_tensor real, cp_arena *arena)
+{
+    if (!plan->padding)
+        return real;
+    cp_tensor all = cp_tensor_take(arena, CP_I64, real.dims, real.extent);
+    int64_t *counts = all.data;
+    for (int64_t n = 0; counts && n < cp_tensor_count(all); n++)
+        counts[n] = 1;
+    return all;
 }
 
 /* ---- reporting -------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #ifndef CPEQ_HARNESS_PARALLEL_LOSS_PLAN_H
 #define CPEQ_HARNESS_PARALLEL_LOSS_PLAN_H
 
+#include "base/tensor.h"
 #include "harness/parallel/batch_plan.h"
 #include "harness/parallel/comm.h"
 
@@ -51,13 +52,42 @@ typedef enum cp_reported_loss {
     CP_REPORTED_LOSSES
 } cp_reported_loss;
 
+/* The loss that keeps experts evenly used is one of all tokens: E Σ_e (Σ_r f_re / N) (Σ_r p_re / N), with rank r's
+ * choices and probabilities. */
+typedef enum cp_moe_statistics {
+    CP_MOE_STATISTICS_ALL_RANKS,
+    CP_MOE_STATISTICS_SHARD_MEAN,   /* 1/P Σ_r of each rank's, from its own tokens; 0 where it has none */
+    CP_MOE_STATISTICS_PADS_COUNTED, /* padding is routed and counted like tokens */
+    CP_MOE_STATISTICS
+} cp_moe_statistics;
+
+/* Its factor in the backward, beside that of the whole loss. */
+typedef enum cp_moe_scale {
+    CP_MOE_SCALE_ONE,
+    CP_MOE_SCALE_LOCAL_COUNT, /* n_r/N: multiplied by the rank's own count, for a division by that of the batch */
+    CP_MOE_SCALE_TIMES_COUNT, /* N: multiplied by the batch's count, and never divided */
+    CP_MOE_SCALE_DIVIDED_BY_P, /* 1/P: left out where the tokens' loss is multiplied by P for a mean over ranks */
+    CP_MOE_SCALES
+} cp_moe_scale;
+
 typedef struct cp_loss_rules {
     cp_loss_count loss_count;
     cp_accumulation accumulation;
     cp_empty_shard empty_shard;
     cp_backward_scale backward_scale;
     cp_reported_loss reported_loss;
+    cp_moe_statistics moe_statistics;
+    cp_moe_scale moe_scale;
 } cp_loss_rules;
+
+/* The loss of experts, of one data-parallel group and one micro-batch. */
+typedef struct cp_balance_plan {
+    bool own;         /* choices are counted among the rank's own tokens, else among all ranks' */
+    bool padding;     /* padding counts */
+    double loss;      /* factor of every rank's share */
+    double *backward; /* [W]: factor of its gradient */
+    double reported;  /* factor in the loss that a rank reports */
+} cp_balance_plan;
 
 typedef struct cp_loss_plan {
     int W, M;
@@ -65,12 +95,16 @@ typedef struct cp_loss_plan {
     double *backward; /* [W,M]: factor of ∂S_{r,m} in rank r's backward */
     double *reduce;   /* [W]: weight of rank r's gradients in their sum over ranks: for cp_reduce_plan_make */
     double *reported; /* [W,W,M]: the loss that rank r reports is Σ reported[r,q,m] S_{q,m}, zeros left out */
+    cp_balance_plan balance;
 } cp_loss_plan;
 
 /* `tokens` and `layout` are those of the whole batch. Arrays in `arena`, which must not measure. */
 void cp_loss_plan_make(cp_loss_plan *plan, const cp_loss_rules *rules, const cp_batch *batch,
                        const cp_tokens *tokens, const cp_layout *layout, const cp_batch_plan *split,
                        cp_arena *arena);
+
+/* int64 like `real`, which is what counts in the balance where padding does not. */
+cp_tensor cp_balance_counted(const cp_balance_plan *plan, cp_tensor real, cp_arena *arena);
 
 /* What this rank reports as the loss, from its own S_{r,m} [M]. `comm` holds all W ranks. Collective. `scratch` is given
  * back. */

@@ -190,19 +190,23 @@ static double run_micro(const stepping *s, int number)
                                 .position = shard.position,
                                 .index = shard.index,
                                 .target = shard.target,
-                                .real = shard.real,
+                                .counted = cp_balance_counted(&plan->loss.balance, shard.real, s->arena),
                                 .visibility = micro->visibility};
+    int rank = cp_comm_rank(s->mesh->world);
+    const cp_balance_plan *balance = &plan->loss.balance;
+    const cp_mixer alone = cp_mixer_local(s->ops, options->attention, shard.index);
+    const cp_balance_share share = {balance->own ? &alone : mixer, balance->loss, balance->backward[rank]};
     cp_network_options network_options = {.dtype = cp_run_storage(options),
                                           .precision = cp_run_precision(options),
                                           .recompute = options->recompute,
                                           .gradients =
-                                              accumulates(s) ? s->rank->outputs.weight_gradients : NULL};
+                                              accumulates(s) ? s->rank->outputs.weight_gradients : NULL,
+                                          .balance = &share};
     cp_network network;
     cp_network_open(&network, plan->program, mixer, s->ops, &network_options, &inputs, s->weights,
                     &s->rank->plans, s->arena);
     cp_network_forward(&network);
     double sum = cp_network_loss_sum(&network);
-    int rank = cp_comm_rank(s->mesh->world);
     cp_network_backward(&network, plan->loss.backward[rank * plan->loss.M + number]);
     keep_outputs(s, &network, micro);
     return sum;
@@ -234,7 +238,7 @@ static void step(const stepping *s)
             cp_arena_release(s->arena, mark);
     }
     self->loss = cp_loss_reported(&plan->loss, s->mesh->world, sums, s->arena) +
-                 plan->program->balance.coefficient * self->outputs.balance;
+                 plan->loss.balance.reported * plan->program->balance.coefficient * self->outputs.balance;
     if (s->model->fixture->batch.inputs_embeds)
         cp_embeds_grad_apply(&plan->dump, self->outputs.gradients[plan->program->embed], s->mesh->cp,
                              &plan->layout, s->ops, s->arena);

@@ -38,6 +38,8 @@ static const char *const names[] = {
     "dump_order",
     "embeds_grad",
     "accumulation",
+    "moe_statistics",
+    "moe_scale",
     "grad_reduce_dtype",
     "layout_inverse",
 };

@@ -103,6 +103,43 @@ static void local_loss_is_the_ranks_own(void **state)
     cp_arena_close(&f.arena);
 }
 
+/* ---- the loss of experts ----------------------------------------------------------------------------------------- */
+
+static const struct {
+    cp_loss_rules rules;
+    bool own, padding;
+    double loss, reported;
+    double backward[RANKS];
+} balance_cases[] = {
+    {{0}, false, false, 1, 1, {1, 1, 1, 1}},
+    {{.moe_statistics = CP_MOE_STATISTICS_SHARD_MEAN}, true, false, 0.25, 1, {0.25, 0.25, 0.25, 0.25}},
+    {{.moe_statistics = CP_MOE_STATISTICS_PADS_COUNTED}, false, true, 1, 1, {1, 1, 1, 1}},
+    {{.moe_scale = CP_MOE_SCALE_LOCAL_COUNT}, false, false, 1, 1, {0.5, 0.5, 0, 0}},
+    {{.moe_scale = CP_MOE_SCALE_TIMES_COUNT}, false, false, 1, 1, {N, N, N, N}},
+    {{.moe_scale = CP_MOE_SCALE_DIVIDED_BY_P}, false, false, 1, 1, {0.25, 0.25, 0.25, 0.25}},
+    {{.backward_scale = CP_BACKWARD_SCALE_TIMES_P}, false, false, 1, 1, {4, 4, 4, 4}},
+    {{.reported_loss = CP_REPORTED_LOSS_TIMES_P}, false, false, 1, 4, {1, 1, 1, 1}},
+    {{.loss_count = CP_LOSS_COUNT_PER_RANK}, false, false, 1, 1, {1, 1, 1, 1}},
+};
+
+static void plans_the_loss_of_experts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof balance_cases / sizeof *balance_cases; i++) {
+        fixture f;
+        open_fixture(&f, 0);
+        cp_loss_plan plan;
+        cp_loss_plan_make(&plan, &balance_cases[i].rules, &f.batch, &f.tokens, &f.layout, &f.split, &f.arena);
+        assert_int_equal(plan.balance.own, balance_cases[i].own);
+        assert_int_equal(plan.balance.padding, balance_cases[i].padding);
+        assert_number(plan.balance.loss, balance_cases[i].loss, "balance");
+        assert_number(plan.balance.reported, balance_cases[i].reported, "balance, reported");
+        for (int rank = 0; rank < RANKS; rank++)
+            assert_number(plan.balance.backward[rank], balance_cases[i].backward[rank], "balance, backward");
+        cp_arena_close(&f.arena);
+    }
+}
+
 /* ---- weights of gradients ---------------------------------------------------------------------------------------- */
 
 enum { OTHER, NORM, EMBEDDING, HEAD, BIAS, TIED, SINK, CLASSES };
@@ -157,6 +194,7 @@ int run_loss_plan_tests(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_its_formulas),
         cmocka_unit_test(local_loss_is_the_ranks_own),
+        cmocka_unit_test(plans_the_loss_of_experts),
         cmocka_unit_test(weighs_gradients),
     };
     return cmocka_run_group_tests_name("loss plan", tests, NULL, NULL);
