@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "$root" || exit 2
 
 code_rooms=()
-for room in base reference models harness; do
+for room in base reference models harness library; do
     [ -d "$room" ] && code_rooms+=("$room")
 done
 
