@@ -1,5 +1,22 @@
 #include "harness/cli/command.h"
 
+#define CALIBRATE_CONTROLS                                                                                   \
+    "With --from, RUN... are at least eight unsharded runs of your own in the precision that you train "     \
+    "in,\n"                                                                                                  \
+    "each different in some irrelevant way: rows permuted, another kernel, weights moved by one rounding.\n" \
+    "A RUN is a dump, or a folder with those of its ranks.\n\n"                                              \
+    "Example:\n"
+#define CALIBRATE_OWN "  cpeq calibrate --from float64.h5 run-*.h5 -o limits.h5\n"
+#if CPEQ_ENGINE
+#define CALIBRATE_OPERANDS "FIXTURE|DIR... | --from TRUTH RUN..."
+#define CALIBRATE_DETAILS                                                                                    \
+    "The reference is run with its rounding disturbed and its sums permuted; the limits are kept in the\n"   \
+    "fixture.\n\n" CALIBRATE_CONTROLS "  cpeq calibrate mine.h5\n" CALIBRATE_OWN
+#else
+#define CALIBRATE_OPERANDS "--from TRUTH RUN..."
+#define CALIBRATE_DETAILS  CALIBRATE_CONTROLS CALIBRATE_OWN
+#endif
+
 /* Without the engine only what needs no run is there; nothing else differs. */
 const cp_command cp_commands[] = {
     {
@@ -61,6 +78,14 @@ const cp_command cp_commands[] = {
         .details = "ACTUAL is one file, or those of all ranks, or a folder that holds them.\n\n"
                    "Example:\n  cpeq diff fixtures/golden/llama/packed7.h5 ranks\n",
         .run = cp_command_diff,
+    },
+    {
+        .name = "calibrate",
+        .operands = CALIBRATE_OPERANDS,
+        .summary = "Measures how far right runs are from a truth, and keeps limits made of that",
+        .options = cp_calibrate_options,
+        .details = CALIBRATE_DETAILS,
+        .run = cp_command_calibrate,
     },
 #if CPEQ_ENGINE
     {

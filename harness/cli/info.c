@@ -87,6 +87,81 @@ static void tell_tensors(const inspection *job, const cp_source *source)
         cp_json_set(job->json, "tensors", array);
 }
 
+/* ---- limits ------------------------------------------------------------------------------------------------------- */
+
+static const char *rule_of(const cp_calibration *calibration)
+{
+    return calibration->rule == CP_CALIBRATED_BY_CONTROLS ? "control runs" : "replicates";
+}
+
+static void list_noise(cp_json *object, const cp_calibration *calibration)
+{
+    cp_json *array = object != NULL ? cp_json_new_array() : NULL;
+    for (size_t i = 0; i < calibration->count; i++) {
+        const cp_noise *noise = &calibration->noise[i];
+        if (array == NULL) {
+            printf("  %-14s %s: errors up to %.2e in norm, %.2e in an element\n", "", noise->name,
+                   noise->norm, noise->element);
+            continue;
+        }
+        cp_json *row = cp_json_new_object();
+        cp_json_set_string(row, "name", noise->name);
+        cp_json_set_real(row, "error_norm", noise->norm);
+        cp_json_set_real(row, "error_norm_spread", noise->norm_spread);
+        cp_json_set_real(row, "largest_error", noise->element);
+        cp_json_set_real(row, "largest_error_spread", noise->element_spread);
+        cp_json_append(array, row);
+    }
+    if (object != NULL)
+        cp_json_set(object, "tensors", array);
+}
+
+static void tell_limits_of(const inspection *job, cp_json *array, const cp_calibration *calibration)
+{
+    const char *dtype = cp_dtype_name(calibration->dtype), *rule = rule_of(calibration);
+    if (array == NULL) {
+        printf("  %-14s %s from %lld %s by %s\n", "limits", dtype, (long long)calibration->runs, rule,
+               calibration->producer);
+        if (job->session->verbose)
+            list_noise(NULL, calibration);
+        return;
+    }
+    cp_json *object = cp_json_new_object();
+    cp_json_set_string(object, "dtype", dtype);
+    cp_json_set_string(object, "rule", rule);
+    cp_json_set_integer(object, "runs", calibration->runs);
+    cp_json_set_integer(object, "seed", calibration->seed);
+    cp_json_set_string(object, "producer", calibration->producer);
+    list_noise(object, calibration);
+    cp_json_append(array, object);
+}
+
+static void tell_limits(const inspection *job, const cp_calibrations *calibrations)
+{
+    cp_json *array = job->json != NULL ? cp_json_new_array() : NULL;
+    for (size_t i = 0; i < calibrations->count; i++)
+        tell_limits_of(job, array, &calibrations->of[i]);
+    if (array != NULL)
+        cp_json_set(job->json, "limits", array);
+    else if (calibrations->count == 0)
+        tell(job, "limits", "uncalibrated");
+}
+
+static cp_status info_limits(const inspection *job)
+{
+    cp_limits_file *file = NULL;
+    CP_TRY(cp_limits_file_open(&file, job->path));
+    begin(job, "limits");
+    tell(job, "fixture_id", file->fixture_id);
+    tell(job, "truth", file->truth);
+    tell(job, "truth_dtype", cp_dtype_name(file->truth_dtype));
+    if (file->self_made)
+        tell(job, "note", "self-made truth: consistency only");
+    tell_limits(job, &file->calibrations);
+    cp_limits_file_close(file);
+    return CP_OK;
+}
+
 /* ---- fixture ------------------------------------------------------------------------------------------------------ */
 
 static int64_t count_targets(const cp_batch *batch)
@@ -241,6 +316,7 @@ static cp_status tell_fixture(const inspection *job, const cp_fixture *fixture)
     tell_batch(job, &fixture->batch);
     CP_TRY(tell_loss(job, fixture->expected));
     tell_tensors(job, fixture->expected);
+    tell_limits(job, &fixture->calibrations);
 #if CPEQ_ENGINE
     if (job->mask >= 0)
         CP_TRY(cp_info_mask(job->json, fixture, job->mask, &job->cut));
@@ -346,9 +422,12 @@ static cp_status info(const inspection *job)
         return cp_fail(CP_BAD_USAGE, "--mask: %s is no fixture", job->path);
     if (config)
         return info_config(job);
+    if (strcmp(kind, "limits") == 0)
+        return info_limits(job);
     if (folder || cp_kind_is_dump(kind))
         return info_dump(job, folder);
-    return cp_fail(CP_BAD_INPUT, "%s: a file of kind '%s', expected a fixture or a dump", job->path, kind);
+    return cp_fail(CP_BAD_INPUT, "%s: a file of kind '%s', expected a fixture, a dump or limits", job->path,
+                   kind);
 }
 
 static cp_status read_options(inspection *job, const cp_arguments *arguments)

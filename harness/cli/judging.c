@@ -25,7 +25,7 @@ static bool is_folder(const char *path)
 }
 
 /* The left side: a fixture, or a dump with one that it was made from or without. */
-static cp_status open_expected(cp_comparison *sides, const cp_compared *files)
+cp_status cp_open_expected(cp_comparison *sides, const cp_compared *files)
 {
     char kind[CP_KIND_TEXT] = "dump";
     if (!is_folder(files->expected))
@@ -42,9 +42,14 @@ static cp_status open_expected(cp_comparison *sides, const cp_compared *files)
                          sides->fixture != NULL ? &sides->fixture->batch : NULL);
 }
 
+const cp_source *cp_expected_of(const cp_comparison *sides)
+{
+    return sides->dump != NULL ? sides->dump : sides->fixture->expected;
+}
+
 static cp_status open_sides(cp_comparison *sides, const cp_compared *files)
 {
-    CP_TRY(open_expected(sides, files));
+    CP_TRY(cp_open_expected(sides, files));
     return cp_dumps_open(&sides->actual, files->actual, files->actual_count,
                          sides->fixture != NULL ? &sides->fixture->batch : NULL);
 }
@@ -77,8 +82,7 @@ cp_status cp_compare_files(cp_result *result, cp_comparison *sides, const cp_com
         return CP_OK;
     }
     CP_TRY(opened);
-    return cp_diff(result, sides->dump != NULL ? sides->dump : sides->fixture->expected, sides->actual,
-                   sides->fixture, options);
+    return cp_diff(result, cp_expected_of(sides), sides->actual, sides->fixture, options);
 }
 
 void cp_comparison_close(cp_comparison *sides)

@@ -1,4 +1,4 @@
-/* What `verify`, `diff` and `gate` share: limits from the command line, the two sides of a judgement as files, and
+/* What `verify`, `diff`, `gate` and `calibrate` share: limits from the command line, the two sides of a judgement as files, and
  * reports of what was found. */
 #ifndef CPEQ_HARNESS_CLI_JUDGING_H
 #define CPEQ_HARNESS_CLI_JUDGING_H
@@ -24,6 +24,10 @@ typedef struct cp_comparison {
     cp_source *dump;     /* the expected side where it is no fixture */
     cp_source *actual;
 } cp_comparison;
+
+/* Opens the expected side alone. */
+cp_status cp_open_expected(cp_comparison *sides, const cp_compared *files);
+const cp_source *cp_expected_of(const cp_comparison *sides);
 
 /* Opens both sides and judges them. Files that cannot be joined are a finding, "not comparable", so that every report
  * tells it; then `sides->actual` may be NULL. Failing statuses as cp_diff's, with nothing in `result` to close. */

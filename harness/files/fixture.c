@@ -378,7 +378,8 @@ static cp_status read_fixture(opened *o, const char *path)
     CP_TRY(read_weights(o));
     CP_TRY(read_batch(o));
     CP_TRY(check_id(o));
-    return read_expected(o);
+    CP_TRY(read_expected(o));
+    return cp_calibrations_read(&fixture->calibrations, o->file, &o->pool, fixture->expected);
 }
 
 cp_status cp_fixture_open(cp_fixture **out, const char *path)

@@ -4,7 +4,10 @@
 
 #include "base/json.h"
 #include "base/tokens/batch.h"
+#include "harness/files/calibration.h"
 #include "harness/files/source.h"
+
+#define CP_SELF_MADE "self-made:"
 
 typedef struct cp_weight {
     const char *name; /* the framework's */
@@ -40,17 +43,19 @@ struct cp_fixture {
     cp_dtype embeds_dtype; /* how inputs_embeds is stored: float64 (0), float32 or bfloat16 */
     cp_dtype items_dtype;  /* how num_items_in_batch is stored: float64 (0), float32, int64 or int32 */
     const char *order;     /* names of all tensors in execution order */
-    const char *truth;     /* /expected's `source`, as the file has it */
+    const char
+        *truth; /* /expected's `source`, as the file has it; begins with CP_SELF_MADE where cpeq is it */
     const char *precision; /* /expected's `precision` */
     cp_source *expected; /* loss, token_loss, logits, grads/…, trace/…; label = path. Empty where the file
                                 * has no /expected: it gives a batch to the comparison of two dumps */
-    void *state;         /* of an opened fixture; NULL in one that was built */
+    cp_calibrations calibrations;
+    void *state; /* of an opened fixture; NULL in one that was built */
 };
 
 /* Reads all but the expectations, which are read as they are asked for. CP_BAD_INPUT names file and object: not HDF5,
  * truncated, another kind or version, an id that does not fit the contents, a wrong type or shape (of /batch, of
  * /expected/loss, …), a gradient of a trainable weight that is not there, external or cyclic links, a non-finite
- * expectation (found when it is read). CP_REFUSED for a member of /batch that this version does not read. */
+ * expectation (found when it is read), a calibration that is not one of all expected tensors. CP_REFUSED for a member of /batch that this version does not read. */
 cp_status cp_fixture_open(cp_fixture **out, const char *path);
 void cp_fixture_close(cp_fixture *fixture); /* NULL is allowed */
 

@@ -78,7 +78,8 @@ static cp_status write_fixture(cp_h5 *file, cp_pool *pool, const cp_fixture *fix
     else
         CP_TRY(write_weights(file, pool, fixture));
     CP_TRY(write_batch(file, pool, fixture));
-    return write_expected(file, fixture);
+    CP_TRY(write_expected(file, fixture));
+    return cp_calibrations_write(file, &fixture->calibrations);
 }
 
 cp_status cp_fixture_write(const char *path, const cp_fixture *fixture)

@@ -76,4 +76,8 @@ cp_status cp_h5_set_lines(cp_h5 *file, const char *object, const char *name, con
 cp_status cp_h5_set_integer(cp_h5 *file, const char *object, const char *name, int64_t value);
 cp_status cp_h5_set_real(cp_h5 *file, const char *object, const char *name, double value);
 
+/* A member of the root of another file, with all that is in it, as it is stored; and that root's attributes. */
+cp_status cp_h5_copy(cp_h5 *file, cp_h5 *from, const char *name);
+cp_status cp_h5_copy_attributes(cp_h5 *file, cp_h5 *from);
+
 #endif

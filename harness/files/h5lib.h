@@ -81,6 +81,10 @@ void cp_h5lib_strings_close(cp_h5_strings *strings);
 bool cp_h5lib_integer(cp_h5_id attribute, int64_t *out);
 bool cp_h5lib_real(cp_h5_id attribute, double *out);
 
+/* ---- copying ----------------------------------------------------------------------------------------------------- */
+bool cp_h5lib_copy(cp_h5_id to, cp_h5_id from, const char *name); /* a member with all that is in it */
+bool cp_h5lib_copy_attributes(cp_h5_id to, cp_h5_id from);
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 cp_h5_id cp_h5lib_make_group(cp_h5_id file, const char *path);
 cp_h5_id cp_h5lib_make_array(cp_h5_id file, const char *path, cp_dtype dtype, int dims,

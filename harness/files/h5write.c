@@ -54,6 +54,22 @@ cp_status cp_h5_write_text(cp_h5 *file, const char *path, const char *text)
     return written(file, path, cp_h5lib_make_text(file->id, path, text));
 }
 
+/* ---- copying ----------------------------------------------------------------------------------------------------- */
+
+cp_status cp_h5_copy(cp_h5 *file, cp_h5 *from, const char *name)
+{
+    return written(file, name, cp_h5lib_copy(file->id, from->id, name));
+}
+
+cp_status cp_h5_copy_attributes(cp_h5 *file, cp_h5 *from)
+{
+    cp_h5_id to = cp_h5lib_object(file->id, "/"), root = cp_h5lib_object(from->id, "/");
+    bool done = to >= 0 && root >= 0 && cp_h5lib_copy_attributes(to, root);
+    cp_h5lib_release(to);
+    cp_h5lib_release(root);
+    return written(file, "/", done);
+}
+
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 cp_status cp_h5_set_text(cp_h5 *file, const char *object, const char *name, const char *value)

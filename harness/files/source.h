@@ -22,6 +22,9 @@ typedef enum cp_gradient_kind {
     CP_GRADIENT_KINDS
 } cp_gradient_kind;
 
+/* How `implementation` begins in cpeq's own dumps. */
+#define CP_OWN_NAME "cpeq "
+
 /* What a dump says about itself; file-format document, "Dump". Strings and arrays are borrowed from the source and
  * never NULL ("" where the file says nothing). */
 typedef struct cp_declaration {

@@ -161,21 +161,37 @@ static cp_status measure_groups(judgement *j)
 
 /* ---- verdicts ---- */
 
-/* Returns what is surely noise in this tensor. */
-static double set_limits(const judgement *j, cp_tensor_result *tensor, const cp_statistics *s)
+/* What is known of the expected side of a tensor. */
+typedef struct expectation {
+    const char *name;        /* as the expected side calls it */
+    const cp_weight *weight; /* NULL: none, or none is known */
+    double group_norm;       /* 0: no gradient */
+} expectation;
+
+static expectation expectation_of(const judgement *j, const measurement *m)
 {
-    const cp_group *group = cp_groups_find(&j->groups, cp_name_layer(tensor->name));
-    bool gradient = tensor->kind == CP_TENSOR_GRADIENT;
-    double scale =
-        cp_limit_scale(&j->limits, tensor->kind, s->expected_norm, gradient && group ? group->norm : 0);
-    tensor->scaled_error = s->error_norm > 0 ? s->error_norm / scale : 0;
-    if (j->limits.rule == CP_LIMITS_USER) {
-        tensor->norm_limit = s->bound_norm;
-        tensor->element_limit = s->worst.index >= 0 ? s->worst_bound : j->limits.atol;
-    } else {
-        tensor->norm_limit = tensor->element_limit = j->limits.unit * scale;
-    }
-    return j->limits.noise * scale;
+    const cp_sides *sides = &j->sides;
+    const char *name = m->pair.expected >= 0 ? sides->expected->tensors[m->pair.expected].name : m->pair.name;
+    const cp_group *group = is_gradient(name) ? cp_groups_find(&j->groups, cp_name_layer(name)) : NULL;
+    return (expectation){name, sides->fixture ? cp_name_gradient(sides->fixture, name) : NULL,
+                         group ? group->norm : 0};
+}
+
+/* False: there is noise of other tensors, but not of this one. */
+static bool set_limits(const judgement *j, cp_tensor_result *tensor, const cp_statistics *s,
+                       const expectation *of, double scale)
+{
+    cp_limit limit = {j->limits.unit * scale, j->limits.unit * scale};
+    bool found = true;
+    if (j->limits.rule == CP_LIMITS_USER)
+        limit = (cp_limit){s->bound_norm, s->worst.index >= 0 ? s->worst_bound : j->limits.atol};
+    else if (cp_limits_are_measured(&j->limits))
+        found = cp_limit_measured(&limit, &j->limits, of->name, of->weight, tensor->kind, s->expected_norm,
+                                  of->group_norm);
+    tensor->norm_limit = found ? limit.norm : NAN;
+    tensor->element_limit = found ? limit.element : NAN;
+    tensor->blind = cp_limit_is_blind(tensor->norm_limit, s->expected_norm, of->group_norm);
+    return found;
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -232,7 +248,11 @@ static cp_status judge(const judgement *j, const measurement *m)
 {
     cp_tensor_result *tensor = &j->result->tensors[m->tensor];
     const cp_statistics *s = &m->statistics;
-    double noise = set_limits(j, tensor, s);
+    expectation of = expectation_of(j, m);
+    double scale = cp_limit_scale(&j->limits, tensor->kind, s->expected_norm, of.group_norm);
+    double noise = j->limits.noise * scale;
+    bool given = set_limits(j, tensor, s, &of, scale) && cp_limits_given(&j->limits);
+    tensor->scaled_error = s->error_norm > 0 ? s->error_norm / scale : 0;
     bool close = s->error_norm <= tensor->norm_limit && s->largest_error <= tensor->element_limit;
     bool zero = s->largest_actual == 0 && !(s->expected_norm <= noise);
     if (s->judged == 0)
@@ -246,15 +266,16 @@ static cp_status judge(const judgement *j, const measurement *m)
                s->expected_norm);
     else if (zero)
         decide(tensor, CP_DIFFERENT, "all zero, but the expected norm is %.1e", s->expected_norm);
-    else if (!cp_limits_given(&j->limits))
-        decide(tensor, CP_NOT_COMPARABLE, "no limits for %s", cp_dtype_name(j->result->dtype));
+    else if (!given)
+        decide(tensor, CP_NOT_COMPARABLE, "no limits for %s",
+               cp_limits_given(&j->limits) ? "this tensor" : cp_dtype_name(j->result->dtype));
     else if (!close)
         decide(tensor, CP_DIFFERENT, "%.3g times its limit", cp_tensor_excess(tensor));
-    if (cp_limits_given(&j->limits) && !close) {
+    if (given && !close) {
         double bound = j->limits.rule == CP_LIMITS_USER ? j->limits.atol : tensor->element_limit;
         CP_TRY(cp_measure_excess(tensor, &j->measure, &m->pair, bound, j->limits.rtol));
     }
-    return cp_limits_given(&j->limits) ? judge_replicas(j, tensor, &m->pair) : CP_OK;
+    return given ? judge_replicas(j, tensor, &m->pair) : CP_OK;
 }
 
 /* ---- the whole ---- */
@@ -355,6 +376,30 @@ static void note_replicas(cp_result *result)
             count, count == 1 ? "" : "s", worst->name, worst->replica_difference);
 }
 
+/* What is the same because nothing could be seen is not the same. */
+static void count_blind(cp_result *result)
+{
+    enum { FEW = 10 }; /* one in so many may be blind */
+    size_t judged = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < result->count; i++) {
+        const cp_tensor_result *tensor = &result->tensors[i];
+        judged += tensor->measured;
+        result->blind += tensor->blind;
+        if (tensor->blind && !first)
+            first = tensor->name;
+    }
+    if (!first)
+        return;
+    cp_result_note(result, "blind on %zu of %zu: limits in %s are above 20 %% of the norm; the first: %s",
+                   result->blind, judged, cp_dtype_name(result->dtype), first);
+    if (result->verdict != CP_SAME || result->limits == CP_LIMITS_USER || FEW * result->blind <= judged)
+        return;
+    cp_result_fail(result, "blind on more than a tenth of the tensors: this step cannot be judged in %s",
+                   cp_dtype_name(result->dtype));
+    result->verdict = CP_NOT_COMPARABLE;
+}
+
 static cp_status judge_tensors(judgement *j)
 {
     size_t pair_count;
@@ -380,6 +425,7 @@ static cp_status judge_all(judgement *j, const cp_diff_options *options)
     }
     sort_by_execution(j->result, j->sides.fixture ? j->sides.fixture->order : "");
     set_verdict(j->result);
+    count_blind(j->result);
     find_worst(j->result);
     note_replicas(j->result);
     j->result->next = cp_next_step(j->result, &j->sides.actual->declaration);

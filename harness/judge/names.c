@@ -1,6 +1,7 @@
 #include "harness/judge/names.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,29 @@ const cp_weight *cp_name_weight(const cp_fixture *fixture, const char *parameter
             return weight;
     }
     return NULL;
+}
+
+const cp_weight *cp_name_gradient(const cp_fixture *fixture, const char *name)
+{
+    const char *parameter = cp_name_parameter(name);
+    return parameter != name ? cp_name_weight(fixture, parameter) : NULL;
+}
+
+bool cp_name_other(char out[CP_RESULT_NAME], const char *name, const cp_weight *weight, int index)
+{
+    if (index == 0 || !weight) {
+        snprintf(out, CP_RESULT_NAME, "%s", name);
+        return index == 0;
+    }
+    if (index == 1) {
+        snprintf(out, CP_RESULT_NAME, "grads/%s", weight->name);
+        return true;
+    }
+    const char *at = weight->tied;
+    for (int skip = 2; *at && skip < index; skip++)
+        at += strcspn(at, "\n") + 1;
+    snprintf(out, CP_RESULT_NAME, "grads/%.*s", (int)strcspn(at, "\n"), at);
+    return *at != '\0';
 }
 
 /* ---- order of execution ---- */

@@ -26,6 +26,13 @@ bool cp_name_listed(const char *list, const char *entry);
 /* The weight of this name or of a name tied to it; NULL: none. */
 const cp_weight *cp_name_weight(const cp_fixture *fixture, const char *parameter);
 
+/* The weight that a tensor "grads/…" is the gradient of; NULL for any other. */
+const cp_weight *cp_name_gradient(const cp_fixture *fixture, const char *name);
+
+/* The index-th name under which the gradient `name` of a weight may stand: its own, then the weight's, then those that
+ * it is tied to. False: no more; with `weight` NULL there is its own alone. */
+bool cp_name_other(char out[CP_RESULT_NAME], const char *name, const cp_weight *weight, int index);
+
 /* Sorts keys: what was run, trace (forward), logits or an attention's output, token losses, loss, gradients of the trace (backward), gradients of parameters.
  * Gradients stand as `order` has them (with or without "grads/"), then, or where it is "": input embeddings, embedding,
  * layers by number, final norm, head; inside a layer by name. */

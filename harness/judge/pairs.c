@@ -44,27 +44,12 @@ bool cp_sides_truth(const cp_sides *sides)
 
 static const cp_weight *weight_of(const cp_sides *sides, const char *name)
 {
-    const char *parameter = cp_name_parameter(name);
-    return sides->fixture && parameter != name ? cp_name_weight(sides->fixture, parameter) : NULL;
+    return sides->fixture ? cp_name_gradient(sides->fixture, name) : NULL;
 }
 
-/* The index-th name under which the gradient `name` may stand: its own, then those it is tied to. False: no more. */
 static bool other_name(char out[CP_RESULT_NAME], const cp_sides *sides, const char *name, int index)
 {
-    const cp_weight *weight = weight_of(sides, name);
-    if (index == 0 || !weight) {
-        snprintf(out, CP_RESULT_NAME, "%s", name);
-        return index == 0;
-    }
-    if (index == 1) {
-        snprintf(out, CP_RESULT_NAME, "grads/%s", weight->name);
-        return true;
-    }
-    const char *at = weight->tied;
-    for (int skip = 2; *at && skip < index; skip++)
-        at += strcspn(at, "\n") + 1;
-    snprintf(out, CP_RESULT_NAME, "grads/%.*s", (int)strcspn(at, "\n"), at);
-    return *at != '\0';
+    return cp_name_other(out, name, weight_of(sides, name), index);
 }
 
 /* A name that a source has the gradient under, the exact one first; CP_NO_TENSOR: none. */

@@ -67,7 +67,8 @@ const char *cp_verdict_name(cp_verdict verdict)
 
 const char *cp_limit_rule_name(cp_limit_rule rule)
 {
-    static const char *const names[] = {"uncalibrated limits", "user limits"};
+    static const char *const names[] = {"uncalibrated limits", "user limits", "calibrated limits",
+                                        "control runs"};
     return names[rule];
 }
 
@@ -108,6 +109,9 @@ void cp_trial_judged(cp_trial_row *row, const cp_result *result)
     row->loss = result->worst_loss;
     row->logits = result->worst_logits;
     row->gradients = result->worst_gradient;
+    row->limits = result->limits;
+    row->limit_runs = result->limit_runs;
+    row->blind = result->blind;
     snprintf(row->worst_tensor, sizeof row->worst_tensor, "%s", result->worst_tensor);
     row->sentence[0] = '\0';
     if (result->verdict != CP_SAME)

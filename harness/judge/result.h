@@ -45,6 +45,7 @@ typedef struct cp_tensor_result {
     double factor, cosine;     /* best fit <actual,expected>/<expected,expected>; NaN where undefined */
     double relative_error;     /* error_norm / expected_norm, for display; 0/0 is 0 */
     double scaled_error;       /* error_norm / what the limit is a multiple of */
+    bool blind;                /* the limit is a large part of the norm: nothing is seen here */
     double replica_difference; /* the largest between the ranks' own copies, over the norm */
     /* Of [B,T,…] tensors over their limit, by (row, position) that holds an element over it; else -1, 0, false. */
     int64_t first_bad_position, bad_positions, judged_positions, bad_rows;
@@ -68,14 +69,22 @@ typedef struct cp_bins {
     int64_t *rank_tokens; /* [ranks]: judged positions; NULL where ranks is 0 */
 } cp_bins;
 
-/* How the limits came about. */
-typedef enum cp_limit_rule { CP_LIMITS_UNCALIBRATED, CP_LIMITS_USER } cp_limit_rule;
+/* How the limits came about: a rule for all, the user's word, noise that was measured by replicates of cpeq's reference
+ * or by runs of somebody's own. */
+typedef enum cp_limit_rule {
+    CP_LIMITS_UNCALIBRATED,
+    CP_LIMITS_USER,
+    CP_LIMITS_CALIBRATED,
+    CP_LIMITS_CONTROLS
+} cp_limit_rule;
 
 typedef struct cp_result {
     char *expected_label, *actual_label;
     cp_verdict verdict; /* the worst of all */
     cp_dtype dtype;     /* in which the actual side was computed */
     cp_limit_rule limits;
+    int64_t limit_runs; /* that they were measured from; 0: they were not */
+    size_t blind;       /* tensors that are */
     size_t count;
     cp_tensor_result *tensors; /* in execution order */
     size_t note_count;
@@ -100,7 +109,9 @@ size_t cp_result_tally(const cp_result *result, cp_verdict verdict);
 int cp_verdict_exit(cp_verdict verdict);
 const char *cp_verdict_name(cp_verdict verdict); /* "same", "different", "not comparable" */
 
-const char *cp_limit_rule_name(cp_limit_rule rule); /* "uncalibrated limits", "user limits" */
+const char *
+cp_limit_rule_name(cp_limit_rule rule); /* "uncalibrated limits", "user limits", "calibrated limits",
+                                                       "control runs" */
 const char *cp_tensor_kind_name(
     cp_tensor_kind kind); /* "loss", "token loss", "logits", "attention output", "gradient", "trace", … */
 
@@ -130,6 +141,9 @@ typedef struct cp_trial_row {
     char sentence[CP_RESULT_SENTENCE]; /* "" when same; where it differs; why it was refused; the error */
     cp_status status;                  /* of an error */
     double seconds;                    /* of run and judgement; 0: not measured */
+    cp_limit_rule limits;              /* cp_result's, with the next two */
+    int64_t limit_runs;
+    size_t blind;
 } cp_trial_row;
 
 /* Fill in what a judged, or a failed, trial came to; the columns before `outcome` are the caller's. A status of

@@ -1,8 +1,10 @@
 #include "harness/judge/runs.h"
 
+#include "harness/files/targets.h"
 #include "harness/judge/names.h"
 #include "harness/judge/sentences.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- what was run ---- */
@@ -53,6 +55,78 @@ static void take_notes(cp_result *result, const cp_source *source)
     }
 }
 
+/* ---- limits ---- */
+
+/* √targets / divisor: the Frobenius error of the token losses times this is the most that the loss can be off. */
+static double loss_share(const cp_fixture *fixture)
+{
+    int64_t targets = 0;
+    if (!fixture->batch.labels && !fixture->batch.shift_labels)
+        return NAN;
+    for (int64_t b = 0; b < fixture->batch.B; b++)
+        for (int64_t t = 0; t < fixture->batch.T; t++)
+            targets += cp_batch_target(&fixture->batch, b, t) != CP_IGNORED;
+    return sqrt((double)targets) / cp_batch_divisor(&fixture->batch);
+}
+
+static const char *fixture_of(const cp_sides *sides)
+{
+    return sides->fixture ? sides->fixture->id : sides->actual->declaration.fixture_id;
+}
+
+/* A file of limits is what the user asked for: it is used, or nothing is. */
+static void take_file(cp_limits *limits, cp_result *result, const cp_sides *sides, const cp_limits_file *file,
+                      bool islands)
+{
+    cp_dtype dtype = result->dtype;
+    *limits = (cp_limits){.rule = CP_LIMITS_CONTROLS,
+                          .unit = limits->unit,
+                          .share = limits->share,
+                          .noise = limits->noise,
+                          .rounding = limits->rounding,
+                          .loss_share = limits->loss_share};
+    limits->side[1] = cp_limits_measured(&file->calibrations, dtype, islands);
+    if (limits->side[1].scale != 1 && file->truth_dtype != CP_F64)
+        limits->side[1].calibration =
+            NULL; /* a truth that is no finer than its runs says nothing below them */
+    const char *id = fixture_of(sides);
+    if (strcmp(file->fixture_id, id) != 0)
+        cp_result_fail(result, "%s is of another fixture: %.12s…, expected %.12s…", file->path,
+                       file->fixture_id[0] ? file->fixture_id : "none", id[0] ? id : "none");
+    else if (!limits->side[1].calibration)
+        cp_result_fail(result, "%s holds no limits for %s", file->path, cp_dtype_name(dtype));
+    else
+        result->limit_runs = limits->side[1].calibration->runs;
+    if (file->self_made)
+        cp_result_note(result, "limits from a self-made truth: consistency only");
+}
+
+/* A truth has no noise of its own; a dump has that of its dtype. */
+static void take_fixture(cp_limits *limits, cp_result *result, const cp_sides *sides, bool islands)
+{
+    const cp_calibrations *calibrations = &sides->fixture->calibrations;
+    cp_measured actual = cp_limits_measured(calibrations, sides->actual->declaration.compute_dtype, islands);
+    cp_measured expected = {0};
+    if (!cp_sides_truth(sides))
+        expected = cp_limits_measured(calibrations, sides->expected->declaration.compute_dtype, islands);
+    if (!actual.calibration || (!cp_sides_truth(sides) && !expected.calibration))
+        return;
+    limits->rule =
+        actual.calibration->rule == CP_CALIBRATED_BY_CONTROLS ? CP_LIMITS_CONTROLS : CP_LIMITS_CALIBRATED;
+    limits->side[0] = expected;
+    limits->side[1] = actual;
+    result->limit_runs = actual.calibration->runs;
+}
+
+static void note_self_made(cp_result *result, const cp_sides *sides)
+{
+    const char *made =
+        cp_sides_truth(sides) ? sides->fixture->truth : sides->expected->declaration.implementation;
+    const char *word = cp_sides_truth(sides) ? CP_SELF_MADE : CP_OWN_NAME;
+    if (made && strncmp(made, word, strlen(word)) == 0)
+        cp_result_note(result, "self-made truth: consistency only");
+}
+
 cp_limits cp_runs_limits(cp_result *result, const cp_sides *sides, const cp_diff_options *options)
 {
     const cp_declaration *actual = &sides->actual->declaration;
@@ -73,7 +147,14 @@ cp_limits cp_runs_limits(cp_result *result, const cp_sides *sides, const cp_diff
             dtype = expected->compute_dtype;
     }
     result->dtype = dtype;
+    note_self_made(result, sides);
     cp_limits limits = cp_limits_choose(dtype, islands, options);
+    if (sides->fixture)
+        limits.loss_share = loss_share(sides->fixture);
+    if (limits.rule == CP_LIMITS_UNCALIBRATED && options->limits)
+        take_file(&limits, result, sides, options->limits, islands);
+    else if (limits.rule == CP_LIMITS_UNCALIBRATED && sides->fixture)
+        take_fixture(&limits, result, sides, islands);
     result->limits = limits.rule;
     if (islands && dtype == CP_F64 && !options->user_limits)
         cp_result_note(result,

@@ -47,6 +47,15 @@ static char *finish(cp_json *root)
     return text;
 }
 
+static void set_limits(cp_json *object, cp_limit_rule rule, int64_t runs, size_t blind)
+{
+    char words[CP_WORD];
+    cp_json_set_string(object, "limits", cp_limit_rule_name(rule));
+    cp_json_set_integer(object, "limit_runs", runs);
+    cp_json_set_string(object, "limit_words", cp_word_limits(words, rule, runs));
+    cp_json_set_integer(object, "blind", (int64_t)blind);
+}
+
 /* ---- one judgement ---- */
 
 static void set_numbers(cp_json *object, const cp_tensor_result *tensor)
@@ -146,6 +155,7 @@ static cp_json *tensor_of(const cp_tensor_result *tensor, const cp_bins *bins)
     if (!tensor->measured)
         return object;
     set_numbers(object, tensor);
+    cp_json_set_bool(object, "blind", tensor->blind);
     cp_json_set(object, "worst", worst_of(tensor));
     if (tensor->bad_positions > 0)
         cp_json_set(object, "positions", positions_of(tensor));
@@ -184,7 +194,7 @@ char *cp_json_result(const cp_result *result)
     set_text(root, "expected", result->expected_label);
     set_text(root, "actual", result->actual_label);
     cp_json_set_string(root, "dtype", cp_dtype_name(result->dtype));
-    cp_json_set_string(root, "limits", cp_limit_rule_name(result->limits));
+    set_limits(root, result->limits, result->limit_runs, result->blind);
     cp_json_set_real(root, "loss", result->worst_loss);
     cp_json_set_real(root, "logits", result->worst_logits);
     cp_json_set_real(root, "gradients", result->worst_gradient);
@@ -221,6 +231,7 @@ static cp_json *trial_of(const cp_trial_row *row)
     set_text(object, "worst_tensor", row->worst_tensor);
     set_text(object, "sentence", row->sentence);
     cp_json_set_real(object, "seconds", row->seconds);
+    set_limits(object, row->limits, row->limit_runs, row->blind);
     return object;
 }
 

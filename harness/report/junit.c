@@ -109,6 +109,17 @@ static void add_case(xml *out, const char *class, const char *name, double secon
 
 /* ---- one judgement ---- */
 
+static void add_limits(xml *out, const cp_result *result)
+{
+    char limits[CP_WORD];
+    begin(out, "properties");
+    begin(out, "property");
+    attribute(out, "name", "limits");
+    attribute(out, "value", cp_word_limits(limits, result->limits, result->limit_runs));
+    end(out);
+    end(out);
+}
+
 static const char *const VERDICT_ELEMENTS[] = {NULL, "failure", "error"};
 
 char *cp_junit_result(const cp_result *result)
@@ -118,6 +129,7 @@ char *cp_junit_result(const cp_result *result)
                     cp_result_tally(result, CP_NOT_COMPARABLE) + result->failure_count, 0};
     open_document(&out);
     begin_suite(&out, &suite);
+    add_limits(&out, result);
     for (size_t i = 0; i < result->failure_count; i++)
         add_case(&out, result->actual_label, "comparable", 0, "error", result->failures[i]);
     for (size_t i = 0; i < result->count; i++) {

@@ -74,13 +74,13 @@ static void bullets(FILE *page, const char *lead, char *const *sentences, size_t
 
 void cp_markdown_result(FILE *page, const cp_result *result, cp_report_style style)
 {
-    char tally[CP_WORD];
+    char tally[CP_WORD], limits[CP_WORD];
     fprintf(page, "### %s %s: ", mark((int)result->verdict), cp_verdict_name(result->verdict));
     words(page, result->actual_label);
     fputs(" against ", page);
     words(page, result->expected_label);
-    fprintf(page, "\n\n%s, %s; %s\n\n", cp_dtype_name(result->dtype), cp_limit_rule_name(result->limits),
-            cp_word_tally(tally, result));
+    fprintf(page, "\n\n%s, %s; %s\n\n", cp_dtype_name(result->dtype),
+            cp_word_limits(limits, result->limits, result->limit_runs), cp_word_tally(tally, result));
     tensors(page, result, style.all);
     bullets(page, "**not comparable:** ", result->failures, result->failure_count);
     bullets(page, "", result->notes, result->note_count);

@@ -139,9 +139,9 @@ static void verdict_line(FILE *page, const cp_result *result, bool color)
 
 static void summary_line(FILE *page, const cp_result *result)
 {
-    char tally[CP_WORD];
-    fprintf(page, "%s, %s; %s", cp_dtype_name(result->dtype), cp_limit_rule_name(result->limits),
-            cp_word_tally(tally, result));
+    char tally[CP_WORD], limits[CP_WORD];
+    fprintf(page, "%s, %s; %s", cp_dtype_name(result->dtype),
+            cp_word_limits(limits, result->limits, result->limit_runs), cp_word_tally(tally, result));
     const double errors[] = {result->worst_loss, result->worst_logits, result->worst_gradient};
     static const char *const names[] = {"loss", "logits", "gradients"};
     const char *before = "; errors: ";

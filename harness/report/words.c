@@ -151,6 +151,26 @@ const char *cp_word_tally(char out[CP_WORD], const cp_result *result)
     return out;
 }
 
+const char *cp_word_limits(char out[CP_WORD], cp_limit_rule rule, int64_t runs)
+{
+    const char *name = cp_limit_rule_name(rule);
+    if (rule == CP_LIMITS_CALIBRATED)
+        snprintf(out, CP_WORD, "%s (%" PRId64 " replicates)", name, runs);
+    else if (rule == CP_LIMITS_CONTROLS)
+        snprintf(out, CP_WORD, "limits: %" PRId64 " %s", runs, name);
+    else
+        snprintf(out, CP_WORD, "%s", name);
+    return out;
+}
+
+static size_t partly_blind(const cp_trial_row *rows, size_t count)
+{
+    size_t blind = 0;
+    for (size_t i = 0; i < count; i++)
+        blind += rows[i].outcome == CP_TRIAL_SAME && rows[i].blind > 0;
+    return blind;
+}
+
 static bool said_before(const cp_trial_row *rows, size_t row)
 {
     for (size_t i = 0; i < row; i++) {
@@ -190,8 +210,11 @@ char *cp_word_summary(const cp_trial_row *rows, size_t count)
     size_t length = 0;
     FILE *page = open_memstream(&text, &length);
     cp_check(page, "no memory for a report");
-    fprintf(page, "%zu run%s: %zu same, %zu different", tally.runs, tally.runs == 1 ? "" : "s",
-            tally.of[CP_TRIAL_SAME], tally.of[CP_TRIAL_DIFFERENT]);
+    size_t blind = partly_blind(rows, count);
+    fprintf(page, "%zu run%s: %zu same", tally.runs, tally.runs == 1 ? "" : "s", tally.of[CP_TRIAL_SAME]);
+    if (blind > 0)
+        fprintf(page, " (blind on some tensors: %zu)", blind);
+    fprintf(page, ", %zu different", tally.of[CP_TRIAL_DIFFERENT]);
     static const cp_trial_outcome others[] = {CP_TRIAL_NOT_COMPARABLE, CP_TRIAL_ERROR, CP_TRIAL_REFUSED};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (tally.of[others[i]] > 0)

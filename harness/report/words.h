@@ -38,6 +38,9 @@ bool cp_word_numbers_speak(const cp_tensor_result *tensor);
 /* "27 tensors: 24 same, 3 different". Returns `out`. */
 const char *cp_word_tally(char out[CP_WORD], const cp_result *result);
 
+/* "uncalibrated limits", "calibrated limits (24 replicates)", "limits: 8 control runs". Returns `out`. */
+const char *cp_word_limits(char out[CP_WORD], cp_limit_rule rule, int64_t runs);
+
 /* "312 runs: 310 same, 0 different, 2 refused (why: 2)"; freed by free(). */
 char *cp_word_summary(const cp_trial_row *rows, size_t count);
 

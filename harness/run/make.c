@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char self_made[] = "self-made: computed by cpeq " CPEQ_VERSION " in float64, unsharded";
+static const char self_made[] = CP_SELF_MADE " computed by cpeq " CPEQ_VERSION " in float64, unsharded";
 
 static int by_name(const void *a, const void *b)
 {

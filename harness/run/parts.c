@@ -84,7 +84,7 @@ static cp_declaration declaration_of(const cp_rank *self, int rank, const cp_mod
 {
     cp_declaration declaration = cp_declaration_whole();
     declaration.fixture_id = model->fixture->id;
-    declaration.implementation = "cpeq " CPEQ_VERSION;
+    declaration.implementation = CP_OWN_NAME CPEQ_VERSION;
     declaration.cp_size = options->P;
     declaration.cp_rank = cp_run_ranks(options) > 1 ? self->plan.rank : -1;
     declaration.dp_size = self->plan.batch.D;

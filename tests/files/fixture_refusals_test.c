@@ -346,8 +346,8 @@ static void no_expectations(const char *path)
 }
 static void unknown_parts(const char *path)
 {
-    odd_group(path, "/calibration");
-    odd_make_link(path, "/calibration/soft", ODD_SOFT, "/weights");
+    odd_group(path, "/pictures");
+    odd_make_link(path, "/pictures/soft", ODD_SOFT, "/weights");
     odd_text(path, "/", "weather", "fine");
     odd_group(path, "/expected/other");
 }

@@ -3,6 +3,7 @@
 #define CPEQ_TESTS_FILES_GROUPS_H
 
 int attention_tests(void);
+int calibration_tests(void);
 int divisor_tests(void);
 int ran_tests(void);
 int text_tests(void);

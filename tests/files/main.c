@@ -8,7 +8,7 @@ int main(void)
                                    join_refusals_tests, temporary_tests,        storage_tests,
                                    fixture_tests,       fixture_refusals_tests, dump_tests,
                                    dump_refusals_tests, safetensors_tests,      divisor_tests,
-                                   ran_tests,           attention_tests};
+                                   ran_tests,           attention_tests,        calibration_tests};
     int failed = 0;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         failed += groups[i]();

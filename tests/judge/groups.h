@@ -3,6 +3,7 @@
 #define CPEQ_TESTS_JUDGE_GROUPS_H
 
 int attention_tests(void);
+int calibrated_tests(void);
 int compare_tests(void);
 int joined_tests(void);
 int limits_tests(void);
