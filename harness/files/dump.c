@@ -2,6 +2,7 @@
 
 #include "harness/files/attention.h"
 #include "harness/files/header.h"
+#include "harness/files/name_map.h"
 #include "harness/files/prefixes.h"
 #include "harness/files/ran.h"
 #include "harness/files/results.h"
@@ -17,6 +18,7 @@ typedef struct dump {
     cp_results results; /* first: its source is the dump's */
     cp_h5 *file;
     cp_pool pool;
+    const char *strip, *name_map; /* "" where the file declares none */
 } dump;
 
 static const char *path_of(const dump *d)
@@ -47,14 +49,7 @@ static cp_status check_kind(const dump *d, const char *kind)
 
 static cp_status check_unread(const dump *d)
 {
-    static const char *const attributes[] = {"name_map", "strip"};
     static const char *const objects[] = {"/logits_index", "/logsumexp", "/target_logit", "/grads_partial"};
-    bool found;
-    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
-        CP_TRY(cp_h5_has(d->file, "/", attributes[i], &found));
-        if (found)
-            return not_read(d, "attribute", attributes[i]);
-    }
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
         cp_h5_kind kind;
         CP_TRY(cp_h5_look(d->file, objects[i], &kind));
@@ -193,6 +188,9 @@ static cp_status read_declaration(dump *d, const char *kind, cp_declaration *sai
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         CP_TRY(cp_text_or_empty(d->file, &d->pool, "/", texts[i].name, texts[i].text));
     CP_TRY(cp_h5_lines(d->file, &d->pool, "/", "grad_absent", &said->grad_absent, &found));
+    d->strip = d->name_map = "";
+    CP_TRY(cp_h5_document(d->file, &d->pool, "/", "name_map", &d->name_map, &found));
+    CP_TRY(cp_h5_lines(d->file, &d->pool, "/", "strip", &d->strip, &found));
     CP_TRY(read_rank(d, said));
     CP_TRY(read_words(d, said));
     return read_numbers(d, said);
@@ -329,6 +327,7 @@ static cp_status read_dump(dump *d, const char *path)
     source->close = close_dump;
     CP_TRY(check_slices(d));
     CP_TRY(read_indices(d, &said));
+    CP_TRY(cp_prefixes_strip(&d->results, &d->pool, &said.grad_absent, d->strip));
     CP_TRY(cp_prefixes_drop(&d->results, &d->pool, &said.grad_absent));
     CP_TRY(cp_ran_collect(&d->results, &d->pool));
     guess_dtype(d, &said);
@@ -350,5 +349,5 @@ cp_status cp_dump_open(cp_source **out, const char *path)
         return status;
     }
     *out = &d->results.source;
-    return CP_OK;
+    return *d->name_map ? cp_name_map_apply(out, d->name_map) : CP_OK;
 }

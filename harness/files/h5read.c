@@ -360,7 +360,7 @@ cp_status cp_h5_has(cp_h5 *file, const char *object, const char *name, bool *fou
 }
 
 static cp_status text_attribute(cp_h5 *file, cp_pool *pool, const char *object, const char *name,
-                                const char *behind, const char **out, bool *found)
+                                const char *behind, bool names, const char **out, bool *found)
 {
     cp_h5_id attribute;
     size_t length;
@@ -372,19 +372,25 @@ static cp_status text_attribute(cp_h5 *file, cp_pool *pool, const char *object, 
     snprintf(where, sizeof where, "%s: attribute %s", object, name);
     cp_status status = read_strings(file, pool, attribute, where, behind, out, &length);
     cp_h5lib_release(attribute);
-    return status == CP_OK ? cp_lines_check(*out, file->path, where) : status;
+    return status == CP_OK && names ? cp_lines_check(*out, file->path, where) : status;
 }
 
 cp_status cp_h5_text(cp_h5 *file, cp_pool *pool, const char *object, const char *name, const char **out,
                      bool *found)
 {
-    return text_attribute(file, pool, object, name, "", out, found);
+    return text_attribute(file, pool, object, name, "", true, out, found);
+}
+
+cp_status cp_h5_document(cp_h5 *file, cp_pool *pool, const char *object, const char *name, const char **out,
+                         bool *found)
+{
+    return text_attribute(file, pool, object, name, "", false, out, found);
 }
 
 cp_status cp_h5_lines(cp_h5 *file, cp_pool *pool, const char *object, const char *name, const char **out,
                       bool *found)
 {
-    return text_attribute(file, pool, object, name, "\n", out, found);
+    return text_attribute(file, pool, object, name, "\n", true, out, found);
 }
 
 static cp_status not_one(const cp_h5 *file, const char *object, const char *name, const char *what)

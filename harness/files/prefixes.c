@@ -119,3 +119,48 @@ cp_status cp_prefixes_drop(cp_results *results, cp_pool *pool, const char **abse
         results->tensors[i].name = named[i];
     return cp_results_sort(results, pool);
 }
+
+/* ---- declared prefixes -------------------------------------------------------------------------------------------- */
+
+static const char *skip_declared(const char *name, const char *declared)
+{
+    char prefix[CP_NAME_BYTES];
+    for (const char *at = declared; cp_lines_next(&at, prefix);) {
+        size_t length = strlen(prefix);
+        if (length > 0 && strncmp(name, prefix, length) == 0 && name[length]) {
+            name += length;
+            at = declared; /* what was behind it may begin with another */
+        }
+    }
+    return name;
+}
+
+cp_status cp_prefixes_strip(cp_results *results, cp_pool *pool, const char **absent, const char *declared)
+{
+    static const char *const groups[] = {"grads_partial/", "grads/"};
+    size_t stripped = 0;
+    if (!*declared)
+        return CP_OK;
+    for (size_t i = 0; i < results->source.count; i++) {
+        const char *name = results->tensors[i].name;
+        size_t group = 0;
+        for (size_t g = 0; g < sizeof groups / sizeof *groups && group == 0; g++)
+            group = strncmp(name, groups[g], strlen(groups[g])) == 0 ? strlen(groups[g]) : 0;
+        const char *bare = group > 0 ? skip_declared(name + group, declared) : name;
+        if (group == 0 || bare == name + group)
+            continue;
+        CP_TRY(cp_pool_format(pool, &results->tensors[i].name, "%.*s%s", (int)group, name, bare));
+        stripped++;
+    }
+    void *lines;
+    char line[CP_NAME_BYTES];
+    CP_TRY(cp_pool_take(pool, &lines, strlen(*absent) + 1, 1));
+    char *end = lines;
+    for (const char *at = *absent; cp_lines_next(&at, line);)
+        end += sprintf(end, "%s\n", skip_declared(line, declared));
+    *absent = lines;
+    CP_TRY(cp_pool_format(pool, &results->source.notes,
+                          "%snames of %zu gradients: dropped what strip declares\n", results->source.notes,
+                          stripped));
+    return cp_results_sort(results, pool);
+}

@@ -20,14 +20,6 @@ static void fixture_kind(const char *path)
 {
     odd_text(path, "/", "kind", "fixture");
 }
-static void name_map(const char *path)
-{
-    odd_text(path, "/", "name_map", "[]");
-}
-static void strip_list(const char *path)
-{
-    odd_text(path, "/", "strip", "model.");
-}
 static void logits_index(const char *path)
 {
     odd_dataset(path, "/logits_index", ODD_I64, ODD_CONTIGUOUS, 2, pairs, zeros);
@@ -177,8 +169,6 @@ static void refusals(void **state)
     } cases[] = {
         {digest_kind, CP_INCOMPARABLE, "declares kind digest, which this version does not read"},
         {fixture_kind, CP_BAD_INPUT, "attribute kind: expected \"dump\", found \"fixture\""},
-        {name_map, CP_INCOMPARABLE, "declares attribute name_map"},
-        {strip_list, CP_INCOMPARABLE, "declares attribute strip"},
         {logits_index, CP_INCOMPARABLE, "declares the object /logits_index"},
         {logsumexp, CP_INCOMPARABLE, "declares the object /logsumexp"},
         {target_logit, CP_INCOMPARABLE, "declares the object /target_logit"},
