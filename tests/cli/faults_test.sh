@@ -19,6 +19,13 @@ while read -r fault status fixture options; do
     expect "$status" '' cpeq verify "$golden/$fixture.h5" $options --fault "$fault" -q
 done <"$root/tests/cli/faults_caught.txt"
 check 'every name is among those' diff -u names <(cut -d' ' -f1 "$root/tests/cli/faults_caught.txt")
+# Where a value is said to be the same as right there is a batch in which it is, and what always shows is on no such list.
+while read -r fault fixture options; do
+    # shellcheck disable=SC2086 # options are words
+    expect 0 '' cpeq verify "$golden/$fixture.h5" $options --fault "$fault" -q
+done <"$root/tests/cli/faults_unseen.txt"
+sed -n 's/^    \([a-z_]*=[a-z_0-9]*\), .*/\1/p' table | sort >same
+check 'every one of the list is among those' diff -u same <(cut -d' ' -f1 "$root/tests/cli/faults_unseen.txt" | sort)
 # A suite of one case cannot show everything, and says what.
 expect 1 'window=dropped: no case of this suite shows it' cpeq faults --coverage "$golden/llama/len4.h5"
 printed 'show nowhere'
