@@ -33,6 +33,13 @@ check 'bitwise equal' cmp mpi_whole.h5 threads_whole.h5
 expect 0 'in each of 4 files' launch 4 run "$fixture" --cp 4 --per-rank -o mpi_ranks
 expect 0 'in each of 4 files' cpeq run "$fixture" --cp 4 --per-rank -o threads_ranks
 check 'bitwise equal' diff -r mpi_ranks threads_ranks
+groups="--cp 2 --dp 2 --micro 2 --exchange ring --layout zigzag --per-rank"
+# shellcheck disable=SC2086 # options are words
+expect 0 'in each of 4 files' launch 4 run "$fixture" $groups -o mpi_groups
+# shellcheck disable=SC2086
+expect 0 'in each of 4 files' cpeq run "$fixture" $groups -o threads_groups
+check 'bitwise equal' diff -r mpi_groups threads_groups
+expect 0 'SAME' cpeq diff "$fixture" mpi_groups
 
 # Commands of one process, started by a launcher all the same.
 expect 0 'SAME' launch 2 diff "$fixture" mpi_whole.h5
