@@ -11,7 +11,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR
 # Manual pages are made from --help, so they say what this build can do. A sanitized program is slow to ask.
 find_program(HELP2MAN_PROGRAM help2man)
 if(HELP2MAN_PROGRAM AND NOT CPEQ_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-    set(commands info diff calibrate)
+    set(commands info diff gate calibrate)
     if(CPEQ_ENGINE)
         list(APPEND commands make export run verify faults)
     endif()

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char *format_name(const char *path)
+char *cp_collected_name(const char *path)
 {
     const char *end = path + strlen(path), *start = end;
     for (int slashes = 0; start > path; start--)
@@ -18,7 +18,9 @@ static char *format_name(const char *path)
         start += start[1] == '/' ? 2 : 3;
     if (end - start > 3 && strcmp(end - 3, ".h5") == 0)
         end -= 3;
-    return strndup(start, (size_t)(end - start));
+    char *name = strndup(start, (size_t)(end - start));
+    cp_check(name != NULL, "out of memory");
+    return name;
 }
 
 static bool already_there(const cp_collection *collection, const char *path)
@@ -31,8 +33,7 @@ static bool already_there(const cp_collection *collection, const char *path)
 
 static void add_file(cp_collection *collection, const char *path, const char *glob)
 {
-    char *name = format_name(path);
-    cp_check(name != NULL, "out of memory");
+    char *name = cp_collected_name(path);
     if (already_there(collection, path) || (glob != NULL && fnmatch(glob, name, 0) != 0)) {
         free(name);
         return;

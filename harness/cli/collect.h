@@ -17,6 +17,7 @@ typedef struct cp_collection {
 /* Files as they are given, folders searched for *.h5 with their subfolders, in order of name; each file once. `glob`,
  * NULL for all, is matched with the names. CP_BAD_INPUT: an operand that does not exist. Close on failure too. */
 cp_status cp_collect(cp_collection *collection, const char *const *operands, int count, const char *glob);
+char *cp_collected_name(const char *path); /* the name of one, freed by free() */
 void cp_collection_close(cp_collection *collection);
 
 #endif

@@ -26,13 +26,15 @@ extern const cp_command cp_commands[]; /* ends with a row without a name */
 
 /* One a command, each in its own file. */
 extern const cp_option cp_info_options[], cp_make_options[], cp_export_options[], cp_run_command_options[],
-    cp_verify_options[], cp_diff_command_options[], cp_calibrate_options[], cp_faults_options[];
+    cp_verify_options[], cp_diff_command_options[], cp_gate_options[], cp_calibrate_options[],
+    cp_faults_options[];
 int cp_command_info(const cp_session *session, const cp_arguments *arguments);
 int cp_command_make(const cp_session *session, const cp_arguments *arguments);
 int cp_command_export(const cp_session *session, const cp_arguments *arguments);
 int cp_command_run(const cp_session *session, const cp_arguments *arguments);
 int cp_command_verify(const cp_session *session, const cp_arguments *arguments);
 int cp_command_diff(const cp_session *session, const cp_arguments *arguments);
+int cp_command_gate(const cp_session *session, const cp_arguments *arguments);
 int cp_command_calibrate(const cp_session *session, const cp_arguments *arguments);
 int cp_command_faults(const cp_session *session, const cp_arguments *arguments);
 

@@ -80,6 +80,18 @@ const cp_command cp_commands[] = {
         .run = cp_command_diff,
     },
     {
+        .name = "gate",
+        .operands = "SUITE | FIXTURES DUMPS",
+        .summary = "Judges many dumps against many fixtures: one table, one exit status",
+        .options = cp_gate_options,
+        .details =
+            "SUITE is a JSON list of dumps and what each is held against. Of two folders each fixture is\n"
+            "held against the dump of the same name. A dump that is missing, or belongs to nothing, "
+            "fails.\n\n"
+            "Example:\n  cpeq gate suite.json --markdown summary.md\n",
+        .run = cp_command_gate,
+    },
+    {
         .name = "calibrate",
         .operands = CALIBRATE_OPERANDS,
         .summary = "Measures how far right runs are from a truth, and keeps limits made of that",

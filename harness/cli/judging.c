@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 cp_status cp_read_limits(cp_diff_options *limits, const cp_arguments *arguments)
 {
@@ -16,9 +17,16 @@ cp_status cp_read_limits(cp_diff_options *limits, const cp_arguments *arguments)
     return CP_OK;
 }
 
+double cp_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 /* ---- two sides ---------------------------------------------------------------------------------------------------- */
 
-static bool is_folder(const char *path)
+bool cp_is_folder(const char *path)
 {
     struct stat about;
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
@@ -28,7 +36,7 @@ static bool is_folder(const char *path)
 cp_status cp_open_expected(cp_comparison *sides, const cp_compared *files)
 {
     char kind[CP_KIND_TEXT] = "dump";
-    if (!is_folder(files->expected))
+    if (!cp_is_folder(files->expected))
         CP_TRY(cp_file_kind(kind, files->expected));
     bool fixture = cp_kind_is_fixture(kind);
     if (fixture && files->fixture != NULL)
@@ -98,6 +106,16 @@ void cp_print_report(char *text)
 {
     size_t length = strlen(text);
     printf("%s%s", text, length > 0 && text[length - 1] == '\n' ? "" : "\n");
+    free(text);
+}
+
+void cp_print_last_line(char *text)
+{
+    size_t length = strlen(text);
+    if (length > 0 && text[length - 1] == '\n')
+        text[length - 1] = '\0';
+    const char *line = strrchr(text, '\n');
+    printf("%s\n", line != NULL ? line + 1 : text);
     free(text);
 }
 

@@ -10,6 +10,11 @@
 /* --rtol and --atol. */
 cp_status cp_read_limits(cp_diff_options *limits, const cp_arguments *arguments);
 
+bool cp_is_folder(const char *path);
+
+/* Seconds since some moment. */
+double cp_now(void);
+
 /* What is to be judged: paths, borrowed. */
 typedef struct cp_compared {
     const char *expected; /* a fixture, a dump, or a folder with those of all ranks */
@@ -35,8 +40,9 @@ cp_status cp_compare_files(cp_result *result, cp_comparison *sides, const cp_com
                            const cp_diff_options *options);
 void cp_comparison_close(cp_comparison *sides);
 
-/* Prints a report and frees it. */
+/* Prints a report and frees it; or of a table its closing line alone. */
 void cp_print_report(char *text);
+void cp_print_last_line(char *text);
 
 /* Writes a report to the file of an option, where that is given, and frees it. */
 cp_status cp_write_asked(const cp_arguments *arguments, const char *option, char *text);

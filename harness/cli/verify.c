@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const cp_option cp_verify_options[] = {
@@ -124,13 +123,6 @@ static void show_progress(const verifying *self, const cp_trial_row *row)
                 row->cp, row->exchange);
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void judge(verifying *self, cp_trial_row *row, const cp_result *result)
 {
     cp_trial_judged(row, result);
@@ -146,10 +138,10 @@ static void try_run(verifying *self, const char *name, const cp_fixture *fixture
 {
     cp_trial_row *row = add_row(self, name, options);
     show_progress(self, row);
-    double begin = now();
+    double begin = cp_now();
     cp_result result = {0};
     cp_status status = cp_trial_run(&result, model, fixture, options, &self->plan.limits);
-    row->seconds = now() - begin;
+    row->seconds = cp_now() - begin;
     if (status != CP_OK)
         cp_trial_failed(row, status, cp_error());
     if (status == CP_INCOMPARABLE) /* its ranks' parts do not make a whole: a finding, not a failure to run */
@@ -258,23 +250,12 @@ static cp_status verify_all(verifying *self, const cp_arguments *arguments)
     return status;
 }
 
-/* The table's closing line alone. */
-static void print_summary(char *text)
-{
-    size_t length = strlen(text);
-    if (length > 0 && text[length - 1] == '\n')
-        text[length - 1] = '\0';
-    const char *line = strrchr(text, '\n');
-    printf("%s\n", line != NULL ? line + 1 : text);
-    free(text);
-}
-
 static cp_status write_reports(const verifying *self, const cp_arguments *arguments)
 {
     const cp_session *session = self->session;
     char *text = cp_report_trials(self->rows, self->count, session->json ? CP_REPORT_JSON : CP_REPORT_TEXT);
     if (session->quiet && !session->json)
-        print_summary(text);
+        cp_print_last_line(text);
     else
         cp_print_report(text);
     CP_TRY(cp_write_asked(arguments, "junit", cp_report_trials(self->rows, self->count, CP_REPORT_JUNIT)));

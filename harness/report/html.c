@@ -38,3 +38,8 @@ void cp_html_trials(FILE *page, const cp_trial_row *rows, size_t count)
 {
     write_page(page, cp_json_trials(rows, count));
 }
+
+void cp_html_gate(FILE *page, const cp_gate_row *rows, size_t count)
+{
+    write_page(page, cp_json_gate(rows, count));
+}

@@ -4,6 +4,7 @@
 #include "harness/report/words.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Grows by one when a member changes its meaning or goes; new members do not count. */
 enum { SCHEMA_VERSION = 1 };
@@ -251,5 +252,67 @@ char *cp_json_trials(const cp_trial_row *rows, size_t count)
     for (size_t i = 0; i < count; i++)
         cp_json_append(runs, trial_of(&rows[i]));
     cp_json_set(root, "trials", runs);
+    return finish(root);
+}
+
+/* ---- a gate ---- */
+
+/* The report of a judgement is text that this file has made. */
+static cp_json *judgement_of(const cp_gate_row *row)
+{
+    cp_json *report = NULL;
+    cp_status status = cp_json_parse(&report, row->report, strlen(row->report), row->name);
+    cp_check(status == CP_OK, "%s", cp_error());
+    return report;
+}
+
+static cp_json *dump_of(const cp_gate_row *row)
+{
+    const cp_trial_row *found = &row->found;
+    cp_json *object = cp_json_new_object();
+    set_text(object, "name", row->name);
+    set_text(object, "against", row->against);
+    set_text(object, "dump", row->dump);
+    set_text(object, "only", row->only);
+    cp_json_set_string(object, "verdict", cp_gate_outcome_name(row->outcome));
+    cp_json_set_string(object, "expect", cp_gate_outcome_name(row->known));
+    set_text(object, "because", row->because);
+    cp_json_set_bool(object, "as_expected", cp_gate_as_expected(row));
+    set_text(object, "fixture", found->fixture);
+    cp_json_set_integer(object, "cp", found->cp);
+    cp_json_set_integer(object, "dp", found->dp);
+    set_text(object, "exchange", found->exchange);
+    set_text(object, "layout", found->layout);
+    if (row->limited) {
+        cp_json_set_string(object, "dtype", cp_dtype_name(found->dtype));
+        set_limits(object, found->limits, found->limit_runs, found->blind);
+    }
+    cp_json_set_real(object, "loss", found->loss);
+    cp_json_set_real(object, "logits", found->logits);
+    cp_json_set_real(object, "gradients", found->gradients);
+    set_text(object, "worst_tensor", found->worst_tensor);
+    set_text(object, "sentence", found->sentence);
+    cp_json_set_real(object, "seconds", found->seconds);
+    if (row->report)
+        cp_json_set(object, "report", judgement_of(row));
+    return object;
+}
+
+char *cp_json_gate(const cp_gate_row *rows, size_t count)
+{
+    cp_json *root = document("gate");
+    cp_json *dumps = cp_json_new_array();
+    cp_gate_tally tally = cp_gate_count(rows, count);
+    char *summary = cp_word_gate_summary(rows, count);
+    cp_json_set_integer(root, "exit_status", cp_gate_exit(rows, count));
+    cp_json_set_string(root, "summary", summary);
+    free(summary);
+    for (int outcome = 0; outcome < CP_GATE_OUTCOMES; outcome++)
+        cp_json_set_integer(root, cp_gate_outcome_name((cp_gate_outcome)outcome), (int64_t)tally.of[outcome]);
+    cp_json_set_integer(root, "known", (int64_t)tally.known);
+    cp_json_set_integer(root, "changed", (int64_t)tally.changed);
+    for (size_t i = 0; i < count; i++)
+        cp_json_append(dumps, dump_of(&rows[i]));
+    cp_json_set(root, "dumps", dumps);
     return finish(root);
 }

@@ -163,3 +163,36 @@ char *cp_junit_trials(const cp_trial_row *rows, size_t count)
     end_suite(&out);
     return close_document(&out);
 }
+
+/* ---- a gate ---- */
+
+char *cp_junit_gate(const cp_gate_row *rows, size_t count)
+{
+    enum { PASSED, SKIPPED, FAILURE, BROKEN, ELEMENTS };
+    static const char *const elements[ELEMENTS] = {NULL, "skipped", "failure", "error"};
+    size_t of[ELEMENTS] = {0};
+    int *element = calloc(count > 0 ? count : 1, sizeof *element);
+    cp_check(element, "no memory for a report");
+    for (size_t i = 0; i < count; i++) {
+        if (cp_gate_as_expected(&rows[i]))
+            element[i] = rows[i].known == CP_GATE_SAME ? PASSED : SKIPPED;
+        else
+            element[i] = rows[i].outcome <= CP_GATE_DIFFERENT ? FAILURE : BROKEN;
+        of[element[i]]++;
+    }
+    xml out;
+    totals suite = {"cpeq gate", count, of[FAILURE], of[BROKEN], of[SKIPPED]};
+    open_document(&out);
+    begin_suite(&out, &suite);
+    for (size_t i = 0; i < count; i++) {
+        const cp_gate_row *row = &rows[i];
+        char why[CP_WORD], message[2 * CP_WORD];
+        snprintf(message, sizeof message, "%s: %s", cp_gate_outcome_name(row->outcome),
+                 cp_word_gate_why(why, row));
+        add_case(&out, row->found.fixture[0] ? row->found.fixture : "no fixture", row->name,
+                 row->found.seconds, elements[element[i]], message);
+    }
+    end_suite(&out);
+    free(element);
+    return close_document(&out);
+}

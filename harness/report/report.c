@@ -71,3 +71,27 @@ char *cp_report_trials(const cp_trial_row *rows, size_t count, cp_report_format 
     cp_check(false, "format %d", (int)format);
     return NULL;
 }
+
+char *cp_report_gate(const cp_gate_row *rows, size_t count, cp_report_format format)
+{
+    page out;
+    switch (format) {
+    case CP_REPORT_JSON: return cp_json_gate(rows, count);
+    case CP_REPORT_JUNIT: return cp_junit_gate(rows, count);
+    case CP_REPORT_TEXT:
+        page_open(&out);
+        cp_text_gate(out.file, rows, count);
+        return page_close(&out);
+    case CP_REPORT_MARKDOWN:
+        page_open(&out);
+        cp_markdown_gate(out.file, rows, count);
+        return page_close(&out);
+    case CP_REPORT_HTML:
+        page_open(&out);
+        cp_html_gate(out.file, rows, count);
+        return page_close(&out);
+    case CP_REPORT_FORMATS: break;
+    }
+    cp_check(false, "format %d", (int)format);
+    return NULL;
+}

@@ -3,6 +3,7 @@
 #define CPEQ_HARNESS_REPORT_WORDS_H
 
 #include "harness/judge/result.h"
+#include "harness/report/gate.h"
 
 #include <stdio.h>
 
@@ -43,5 +44,11 @@ const char *cp_word_limits(char out[CP_WORD], cp_limit_rule rule, int64_t runs);
 
 /* "312 runs: 310 same, 0 different, 2 refused (why: 2)"; freed by free(). */
 char *cp_word_summary(const cp_trial_row *rows, size_t count);
+
+/* "5 dumps: 3 same, 2 different; 1 known failure, 0 of them not as expected"; freed by free(). */
+char *cp_word_gate_summary(const cp_gate_row *rows, size_t count);
+
+/* What was judged where it is not all, why a failure is known, and what was found. Returns `out`. */
+const char *cp_word_gate_why(char out[CP_WORD], const cp_gate_row *row);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef CPEQ_TESTS_REPORT_GROUPS_H
 #define CPEQ_TESTS_REPORT_GROUPS_H
 
+int gate_tests(void);
 int junit_tests(void);
 int machine_tests(void);
 int page_tests(void);
