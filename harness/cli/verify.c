@@ -208,7 +208,7 @@ static void verify_fixture(verifying *self, const cp_collected *file)
     cp_fixture *fixture = NULL;
     cp_model *model = NULL;
     cp_status status = cp_fixture_open(&fixture, file->path);
-    if (status == CP_OK)
+    if (status == CP_OK && fixture->attention == NULL)
         status = cp_model_open(&model, fixture);
     status = cp_run_agree(self->plan.usual.transport, status);
     char sentence[CP_RESULT_SENTENCE];

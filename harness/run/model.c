@@ -73,10 +73,7 @@ static cp_status open_program(cp_model *model)
     char where[WHERE_BYTES];
     snprintf(where, sizeof where, "%s: /config", model->fixture->path);
     if (model->fixture->attention)
-        return cp_fail(
-            CP_REFUSED,
-            "%s: kind \"attention\" holds no model to run: it judges dumps of an attention function",
-            model->fixture->path);
+        return cp_fail(CP_REFUSED, "%s: kind \"attention\" holds no model to run", model->fixture->path);
     if (!model->fixture->config)
         return cp_fail(CP_BAD_INPUT, "%s: missing, a run needs the configuration", where);
     CP_TRY(cp_models_build(&model->program, model->fixture->config, where));

@@ -11,6 +11,19 @@ int cp_run_ranks(const cp_run_options *options)
 
 /* ---- what can be refused ---------------------------------------------------------------------------------------- */
 
+cp_status cp_run_check_form(const cp_run_options *options, const cp_mask *masks, int count)
+{
+    if (options->attention == CP_ATTENTION_VARLEN &&
+        options->decisions.masks.softcap_order != CP_SOFTCAP_THEN_MASK)
+        return cp_fail(CP_REFUSED, "softcap_order=mask_then_cap: varlen has no mask that could be capped");
+    for (int m = 0; options->attention == CP_ATTENTION_VARLEN && m < count; m++)
+        if (masks[m].chunk)
+            return cp_fail(CP_REFUSED,
+                           "chunked attention needs the dense mask: varlen knows causal order, windows and "
+                           "documents alone");
+    return CP_OK;
+}
+
 cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
 {
     const cp_program *program = model->program;
@@ -18,14 +31,7 @@ cp_status cp_run_check(const cp_model *model, const cp_run_options *options)
         return cp_fail(CP_REFUSED, "the reference computes in float64, float32 and bfloat16, not in %s",
                        cp_dtype_name(options->dtype));
     CP_TRY(cp_exchange_check(&options->exchange, options->P, program->H, program->K));
-    if (options->attention == CP_ATTENTION_VARLEN &&
-        options->decisions.masks.softcap_order != CP_SOFTCAP_THEN_MASK)
-        return cp_fail(CP_REFUSED, "softcap_order=mask_then_cap: varlen has no mask that could be capped");
-    for (int m = 0; options->attention == CP_ATTENTION_VARLEN && m < program->mask_count; m++)
-        if (program->masks[m].chunk)
-            return cp_fail(CP_REFUSED,
-                           "chunked attention needs the dense mask: varlen knows causal order, windows and "
-                           "documents alone");
+    CP_TRY(cp_run_check_form(options, program->masks, program->mask_count));
     CP_TRY(cp_layout_check(&options->layout, options->P, model->fixture->batch.T));
     const cp_batch *batch = &model->fixture->batch;
     CP_TRY(cp_batch_plan_check(batch, options->D, options->M, model->fixture->path));

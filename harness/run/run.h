@@ -43,6 +43,9 @@ const cp_program *cp_model_program(const cp_model *model);
  * dtype, a decision that means nothing here. */
 cp_status cp_run_check(const cp_model *model, const cp_run_options *options);
 
+/* Of that, whether the form of attention can have these masks. */
+cp_status cp_run_check_form(const cp_run_options *options, const cp_mask *masks, int count);
+
 /* Runs. With MPI it is collective over all launched processes; the status is the same on each of them, and the results
  * are on process 0 alone (*out is NULL elsewhere). The whole source is joined from the ranks' parts. */
 cp_status cp_run_whole(cp_source **out, const cp_model *model, const cp_run_options *options);
