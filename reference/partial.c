@@ -23,12 +23,16 @@ static real log_sum(real a, real b)
     return high == -(real)INFINITY ? high : high + real_log1p(real_exp(low - high));
 }
 
+/* Shares come from the difference of the two: they add up to 1 also where log-sum-exps are so large that their rounding is
+ * not small any more. An o of another scale would put the same factor on delta, and what is lost there is dq. */
 static merged_row by_lse(real lse, real part)
 {
     if (part == -(real)INFINITY)
         return (merged_row){lse, 1, 0};
-    real merged = log_sum(lse, part);
-    return (merged_row){merged, real_exp(lse - merged), real_exp(part - merged)};
+    real low = real_exp(lse > part ? part - lse : lse - part);
+    real share = (real)1 / ((real)1 + low), rest = low * share;
+    return lse > part ? (merged_row){log_sum(lse, part), share, rest}
+                      : (merged_row){log_sum(lse, part), rest, share};
 }
 
 static merged_row by_average(real lse, real part)

@@ -8,16 +8,65 @@
 #include <string.h>
 #include <unistd.h>
 
+static void append(char text[CP_SHOWN_TEXT], const char *separator, const char *word)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, CP_SHOWN_TEXT - used, "%s%s", used > 0 ? separator : "", word);
+}
+
+static int parts_in(unsigned parts)
+{
+    int count = 0;
+    for (int part = 0; part < CP_SHOWN_PARTS; part++)
+        count += parts >> part & 1;
+    return count;
+}
+
+/* "gradients", "gradients of k, v", "gradients of all but head": whichever is shorter. */
+static void append_gradients(char text[CP_SHOWN_TEXT], const cp_shown *shown)
+{
+    if (shown->gradients == 0)
+        return;
+    unsigned others = shown->met & ~shown->gradients;
+    bool few = parts_in(shown->gradients) <= parts_in(others);
+    append(text, ", ", "gradients");
+    const char *before = few ? " of " : " of all but ";
+    for (int part = 0; part < CP_SHOWN_PARTS; part++)
+        if ((few ? shown->gradients : others) >> part & 1) {
+            append(text, before, cp_shown_part((cp_shown_parts)part));
+            before = ", ";
+        }
+}
+
 const char *cp_shown_text(char text[CP_SHOWN_TEXT], const cp_shown *shown)
 {
-    snprintf(text, CP_SHOWN_TEXT, "%s%s%s%s", shown->loss ? "loss, " : "", shown->logits ? "logits, " : "",
-             shown->gradients ? "gradients, " : "", shown->structural > 0 ? "structure, " : "");
-    size_t length = strlen(text);
-    if (length == 0)
-        snprintf(text, CP_SHOWN_TEXT, "nothing");
-    else
-        text[length - strlen(", ")] = '\0';
+    text[0] = '\0';
+    if (shown->loss)
+        append(text, ", ", "loss");
+    if (shown->logits)
+        append(text, ", ", "logits");
+    if (shown->structural > 0)
+        append(text, ", ", "structure");
+    append_gradients(text, shown);
+    if (text[0] == '\0')
+        append(text, "", "nothing");
     return text;
+}
+
+void cp_shown_json(cp_json *object, const cp_shown *shown)
+{
+    cp_json *gradients = cp_json_new_array();
+    for (int part = 0; part < CP_SHOWN_PARTS; part++)
+        if (shown->gradients >> part & 1)
+            cp_json_append_string(gradients, cp_shown_part((cp_shown_parts)part));
+    cp_json_set_integer(object, "runs", shown->runs);
+    cp_json_set_integer(object, "differ", shown->cases);
+    cp_json_set_integer(object, "incomplete", shown->structural);
+    cp_json_set_bool(object, "loss", shown->loss);
+    cp_json_set_bool(object, "logits", shown->logits);
+    cp_json_set(object, "gradients", gradients);
+    cp_json_set_integer(object, "loss_above_1_percent", shown->told);
+    cp_json_set_string(object, "example", shown->example);
 }
 
 /* ---- a suite ------------------------------------------------------------------------------------------------------ */
@@ -75,32 +124,14 @@ typedef struct telling {
     cp_json *values;  /* with --json */
     cp_json *missing; /* with --json */
     FILE *table;      /* NULL: not asked for */
-    int unseen, equivalent, all;
+    int unseen, all;
 } telling;
-
-static bool is_equivalent(const char *decision, const char *value)
-{
-    for (int e = 0; e < cp_equivalents_count(); e++) {
-        const cp_equivalent *equivalent = cp_equivalent_at(e);
-        if (strcmp(equivalent->decision, decision) == 0 && strcmp(equivalent->value, value) == 0 &&
-            strcmp(equivalent->setting, "everywhere") == 0)
-            return true;
-    }
-    return false;
-}
 
 static void tell_json(const telling *t, const char *name, const cp_shown *shown)
 {
     cp_json *object = cp_json_new_object();
     cp_json_set_string(object, "value", name);
-    cp_json_set_integer(object, "runs", shown->runs);
-    cp_json_set_integer(object, "differ", shown->cases);
-    cp_json_set_integer(object, "incomplete", shown->structural);
-    cp_json_set_bool(object, "loss", shown->loss);
-    cp_json_set_bool(object, "logits", shown->logits);
-    cp_json_set_bool(object, "gradients", shown->gradients);
-    cp_json_set_integer(object, "loss_above_1_percent", shown->told);
-    cp_json_set_string(object, "example", shown->example);
+    cp_shown_json(object, shown);
     cp_json_append(t->values, object);
 }
 
@@ -113,18 +144,14 @@ static void tell(telling *t, const cp_decision *about, const cp_decision_value *
     if (t->session->json)
         tell_json(t, name, shown);
     else if (!t->session->quiet)
-        printf("%-34s %3d of %3d runs, loss above 1 %% in %3d  %-24s %s\n", name, seen, shown->runs,
+        printf("%-34s %3d of %4d runs, loss above 1 %% in %3d  %-24s %s\n", name, seen, shown->runs,
                shown->told, cp_shown_text(text, shown), shown->example);
     if (t->table)
-        fprintf(t->table, "CP_SHOWN(\"%s\", \"%s\", %d, %d, %d, %d, %d, %d, %d, \"%s\")\n", about->name,
+        fprintf(t->table, "CP_SHOWN(\"%s\", \"%s\", %d, %d, %d, %d, %d, %#x, %#x, %d, \"%s\")\n", about->name,
                 value->name, shown->runs, shown->cases, shown->structural, shown->loss, shown->logits,
-                shown->gradients, shown->told, shown->example);
+                shown->gradients, shown->met, shown->told, shown->example);
     if (seen > 0)
         return;
-    if (is_equivalent(about->name, value->name)) {
-        t->equivalent++;
-        return;
-    }
     t->unseen++;
     if (t->session->json)
         cp_json_append_string(t->missing, name);
@@ -155,8 +182,7 @@ static void close_telling(telling *t)
         cp_json_set(root, "missing", t->missing);
         cp_print_json(root);
     } else if (t->unseen == 0) {
-        printf("every one of %d wrong values shows, %d more cannot anywhere\n", t->all - t->equivalent,
-               t->equivalent);
+        printf("every one of %d wrong values shows\n", t->all);
     } else {
         printf("%d of %d wrong values show nowhere\n", t->unseen, t->all);
     }
@@ -172,7 +198,7 @@ int cp_faults_coverage(const cp_session *session, const char *path, const char *
         if (t.table)
             fprintf(t.table, "/* Made by `cpeq faults --coverage fixtures/golden --write "
                              "harness/run/shown.def`: decision, value, runs,\n * cases, structural, loss, "
-                             "logits, gradients, told, example (shown.h). */\n");
+                             "logits, gradients, met, told, example (shown.h). */\n");
         else
             status = cp_fail(CP_INTERNAL, "%s: cannot be written: %s", table, strerror(errno));
     }

@@ -93,7 +93,7 @@ static cp_json *lines_json(const char *lines)
     return array;
 }
 
-static cp_json *value_json(const cp_decision_value *value, bool right)
+static cp_json *value_json(const cp_decision_value *value, bool right, const cp_shown *shown)
 {
     cp_json *object = cp_json_new_object();
     cp_json_set_string(object, "name", value->name);
@@ -103,6 +103,11 @@ static cp_json *value_json(const cp_decision_value *value, bool right)
     cp_json_set_string(object, "seen_with", value->where);
     cp_json_set_string(object, "needs", cp_needs_text(value->needs));
     cp_json_set(object, "reports", lines_json(value->reports));
+    if (shown) {
+        cp_json *found = cp_json_new_object();
+        cp_shown_json(found, shown);
+        cp_json_set(object, "shown", found);
+    }
     return object;
 }
 
@@ -119,7 +124,7 @@ static cp_json *decisions_json(void)
         cp_json_set_string(object, "question", decision->question);
         cp_json *values = cp_json_new_array();
         for (int v = 0; v < decision->count; v++)
-            cp_json_append(values, value_json(&decision->values[v], v == 0));
+            cp_json_append(values, value_json(&decision->values[v], v == 0, cp_shown_known(d, v)));
         cp_json_set(object, "values", values);
         cp_json_append(decisions, object);
     }

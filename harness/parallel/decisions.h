@@ -78,11 +78,10 @@ cp_status cp_decisions_check(const cp_decisions *decisions, const cp_setting *se
 enum { CP_DECISIONS_TEXT = 2048 };
 const char *cp_decisions_describe(const cp_decisions *decisions, char text[CP_DECISIONS_TEXT]);
 
-/* Values that cannot show in a setting, each with its reason: a fault that shows nowhere is a failure unless it is
- * listed here. */
+/* Where a wrong value is the same as the right one. */
 typedef struct cp_equivalent {
     const char *decision, *value;
-    const char *setting; /* where it is the same as right … */
+    const char *setting; /* where … */
     const char *reason;  /* … and why */
 } cp_equivalent;
 

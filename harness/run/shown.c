@@ -107,6 +107,44 @@ static void note_example(cp_shown *shown, const cp_shown_case *tried, const cp_r
              cp_exchange_name(options->exchange.kind), cp_layout_name(options->layout.kind));
 }
 
+/* By the first of these that a parameter's name holds. */
+static const struct {
+    const char *holds;
+    cp_shown_parts part;
+} kinds[] = {
+    {"inputs_embeds", CP_SHOWN_INPUTS},
+    {"embed_tokens", CP_SHOWN_EMBEDDINGS},
+    {"lm_head", CP_SHOWN_HEAD},
+    {"sinks", CP_SHOWN_SINKS},
+    {"bias", CP_SHOWN_BIASES},
+    {"norm", CP_SHOWN_NORMS},
+    {"q_proj", CP_SHOWN_Q},
+    {"k_proj", CP_SHOWN_K},
+    {"v_proj", CP_SHOWN_V},
+    {"o_proj", CP_SHOWN_O},
+    {"", CP_SHOWN_FEED_FORWARD},
+};
+
+static unsigned part_of(const char *parameter)
+{
+    size_t kind = 0;
+    while (!strstr(parameter, kinds[kind].holds))
+        kind++;
+    return 1U << kinds[kind].part;
+}
+
+const char *cp_shown_part(cp_shown_parts part)
+{
+    static const char *const names[CP_SHOWN_PARTS] = {
+        [CP_SHOWN_INPUTS] = "inputs", [CP_SHOWN_EMBEDDINGS] = "embeddings",
+        [CP_SHOWN_NORMS] = "norms",   [CP_SHOWN_Q] = "q",
+        [CP_SHOWN_K] = "k",           [CP_SHOWN_V] = "v",
+        [CP_SHOWN_O] = "o",           [CP_SHOWN_SINKS] = "sinks",
+        [CP_SHOWN_BIASES] = "biases", [CP_SHOWN_FEED_FORWARD] = "feed-forward",
+        [CP_SHOWN_HEAD] = "head"};
+    return names[part];
+}
+
 double cp_shown_count(cp_shown *shown, const cp_shown_case *tried, const cp_run_options *options,
                       const cp_source *wrong)
 {
@@ -116,18 +154,25 @@ double cp_shown_count(cp_shown *shown, const cp_shown_case *tried, const cp_run_
         note_example(shown, tried, options);
         return INFINITY;
     }
+    static const char gradient[] = "grads/";
     double largest = 0;
+    unsigned met = 0;
     for (size_t t = 0; t < tried->right->count; t++) {
         const char *name = tried->right->tensors[t].name;
+        bool of_loss = strcmp(name, "loss") == 0;
+        unsigned part = strncmp(name, gradient, strlen(gradient)) == 0 ? part_of(name + strlen(gradient)) : 0;
         double far = difference(tried, wrong, t);
         largest = fmax(largest, far);
+        met |= part;
         if (far <= CP_SHOWN_VISIBLE)
             continue;
-        shown->loss = shown->loss || strcmp(name, "loss") == 0;
+        shown->loss = shown->loss || of_loss;
         shown->logits = shown->logits || strcmp(name, "logits") == 0;
-        shown->gradients = shown->gradients || strncmp(name, "grads/", strlen("grads/")) == 0;
-        shown->told += strcmp(name, "loss") == 0 && far > told;
+        shown->gradients |= part;
+        shown->told += of_loss && far > told;
     }
+    if (largest > CP_SHOWN_VISIBLE)
+        shown->met |= met;
     shown->cases += largest > CP_SHOWN_VISIBLE;
     if (largest > CP_SHOWN_VISIBLE)
         note_example(shown, tried, options);

@@ -16,13 +16,33 @@ typedef struct cp_shown_case {
     cp_source *right;
 } cp_shown_case;
 
+/* What a gradient is of: layers are not told apart, and biases of all kinds are one part. */
+typedef enum cp_shown_parts {
+    CP_SHOWN_INPUTS, /* input embeddings that a batch gives */
+    CP_SHOWN_EMBEDDINGS,
+    CP_SHOWN_NORMS,
+    CP_SHOWN_Q,
+    CP_SHOWN_K,
+    CP_SHOWN_V,
+    CP_SHOWN_O,
+    CP_SHOWN_SINKS,
+    CP_SHOWN_BIASES,
+    CP_SHOWN_FEED_FORWARD,
+    CP_SHOWN_HEAD,
+    CP_SHOWN_PARTS
+} cp_shown_parts;
+
+const char *cp_shown_part(cp_shown_parts part); /* "feed-forward" */
+
 typedef struct cp_shown {
-    int runs;                     /* that were not refused */
-    int cases;                    /* of them: that differ … */
-    int structural;               /* … or whose ranks' parts do not make a whole */
-    bool loss, logits, gradients; /* somewhere */
-    int told;                     /* runs whose loss alone is off by more than 1 % */
-    char example[128];            /* the first that shows: fixture, ranks, exchange, layout */
+    int runs;           /* that were not refused */
+    int cases;          /* of them: that differ … */
+    int structural;     /* … or whose ranks' parts do not make a whole */
+    bool loss, logits;  /* somewhere */
+    unsigned gradients; /* 1 << part, of those that differ somewhere … */
+    unsigned met;       /* … among those that there were in runs that differ */
+    int told;           /* runs whose loss alone is off by more than 1 % */
+    char example[128];  /* the first that shows: fixture, ranks, exchange, layout */
 } cp_shown;
 
 /* Runs the right one of a case. */

@@ -51,6 +51,17 @@ static void merges_by_log_sum(void **state)
     assert_rows(merged(CP_MERGE_BY_LSE, nothing, nothing), nothing);
 }
 
+/* A row of ones stays one: shares add up to 1, also where a rounding of the log-sum-exp is a hundred times larger. */
+static void shares_add_up_to_one(void **state)
+{
+    (void)state;
+    rows ones = {{1, 1, 1, 1}, {900.1, 900.1, -900.1, 900.1}};
+    rows more = {{1, 1, 1, 1}, {900.3, 899.2, -901.7, 880.7}};
+    rows actual = merged(CP_MERGE_BY_LSE, ones, more);
+    for (int n = 0; n < ROWS; n++)
+        assert_near(actual.o[n], 1, 4e-16);
+}
+
 static void wrong_merges_are_what_they_say(void **state)
 {
     (void)state;
@@ -98,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merges_by_log_sum),
+        cmocka_unit_test(shares_add_up_to_one),
         cmocka_unit_test(wrong_merges_are_what_they_say),
         cmocka_unit_test(infinity_is_no_log_sum),
         cmocka_unit_test(narrows_either_width),
