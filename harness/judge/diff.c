@@ -428,7 +428,7 @@ static cp_status judge_all(judgement *j, const cp_diff_options *options)
     count_blind(j->result);
     find_worst(j->result);
     note_replicas(j->result);
-    j->result->next = cp_next_step(j->result, &j->sides.actual->declaration);
+    j->result->next = cp_next_step(j->result, &j->sides);
     return CP_OK;
 }
 

@@ -2,11 +2,10 @@
 #ifndef CPEQ_HARNESS_JUDGE_NEXT_H
 #define CPEQ_HARNESS_JUDGE_NEXT_H
 
-#include "harness/files/source.h"
-#include "harness/judge/result.h"
+#include "harness/judge/pairs.h"
 
-/* One sentence from a complete result (tensors in execution order, verdict set); "" when same. Only what the numbers
- * say is said as a fact; freed by free(). */
-char *cp_next_step(const cp_result *result, const cp_declaration *actual);
+/* One sentence from a complete result (tensors in execution order, verdict set) of these sides, of which little is read
+ * again; "" when same. Only what the numbers say is said as a fact; freed by free(). */
+char *cp_next_step(const cp_result *result, const cp_sides *sides);
 
 #endif

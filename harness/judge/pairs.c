@@ -134,6 +134,11 @@ static bool same_shape(const cp_source_tensor *a, const cp_source_tensor *b)
     return a->dims == b->dims && memcmp(a->extent, b->extent, (size_t)a->dims * sizeof *a->extent) == 0;
 }
 
+static bool is_other_way_round(const cp_source_tensor *a, const cp_source_tensor *b)
+{
+    return a->dims == 2 && b->dims == 2 && a->extent[0] == b->extent[1] && a->extent[1] == b->extent[0];
+}
+
 /* Either side may be CP_NO_TENSOR, not both. */
 static void add_pair(pairing *p, const char *name, int64_t expected, int64_t actual)
 {
@@ -142,8 +147,9 @@ static void add_pair(pairing *p, const char *name, int64_t expected, int64_t act
     const cp_source_tensor *shape = a ? a : e;
     char found[CP_SHAPE_TEXT], wanted[CP_SHAPE_TEXT];
     if (e && a && !same_shape(e, a)) {
-        incomparable(p, name, a, "shape %s, expected %s", cp_shape_text(found, a->dims, a->extent),
-                     cp_shape_text(wanted, e->dims, e->extent));
+        incomparable(p, name, a, "shape %s, expected %s%s", cp_shape_text(found, a->dims, a->extent),
+                     cp_shape_text(wanted, e->dims, e->extent),
+                     is_other_way_round(e, a) ? ", the other way round: name_map can say so" : "");
         return;
     }
     if (count_of(shape) == 0) {

@@ -8,6 +8,7 @@ int compare_tests(void);
 int joined_tests(void);
 int limits_tests(void);
 int names_tests(void);
+int clues_tests(void);
 int next_tests(void);
 int ran_digests_tests(void);
 int ran_tests(void);
