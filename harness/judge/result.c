@@ -46,6 +46,14 @@ double cp_tensor_excess(const cp_tensor_result *tensor)
     return of_norm >= of_element ? of_norm : of_element;
 }
 
+const char *cp_result_forward(const cp_result *result)
+{
+    for (size_t i = 0; i < result->count; i++)
+        if (result->tensors[i].kind == CP_TENSOR_OUTPUT)
+            return "outputs";
+    return "logits";
+}
+
 size_t cp_result_tally(const cp_result *result, cp_verdict verdict)
 {
     size_t count = 0;

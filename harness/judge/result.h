@@ -102,6 +102,9 @@ void cp_result_close(cp_result *result); /* a zeroed result is closed */
 /* How far over its limits a tensor is: the larger of both errors in units of its limit; 0 where both are 0. */
 double cp_tensor_excess(const cp_tensor_result *tensor);
 
+/* What worst_logits is of: "logits", or "outputs" of an attention function. */
+const char *cp_result_forward(const cp_result *result);
+
 /* How many tensors have this verdict. */
 size_t cp_result_tally(const cp_result *result, cp_verdict verdict);
 

@@ -143,7 +143,7 @@ static void summary_line(FILE *page, const cp_result *result)
     fprintf(page, "%s, %s; %s", cp_dtype_name(result->dtype),
             cp_word_limits(limits, result->limits, result->limit_runs), cp_word_tally(tally, result));
     const double errors[] = {result->worst_loss, result->worst_logits, result->worst_gradient};
-    static const char *const names[] = {"loss", "logits", "gradients"};
+    const char *const names[] = {"loss", cp_result_forward(result), "gradients"};
     const char *before = "; errors: ";
     for (int i = 0; i < 3; i++) {
         char number[CP_NUMBER];
