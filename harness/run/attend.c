@@ -5,7 +5,6 @@
 #include "harness/run/rank.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* What one rank leaves behind. */
 typedef struct attended {
@@ -153,7 +152,7 @@ static void rank_body(cp_comm *comm, void *context)
 
 static cp_status open_part(cp_source **part, const attending *self, int rank)
 {
-    const attended *mine = &self->ranks[rank];
+    attended *mine = &self->ranks[rank];
     const struct {
         const char *name;
         cp_tensor tensor;
@@ -164,7 +163,8 @@ static cp_status open_part(cp_source **part, const attending *self, int rank)
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         if (results[i].tensor.data)
             given[count++] = (cp_memory_tensor){results[i].name, results[i].tensor, false};
-    char exchange[CP_EXCHANGE_TEXT], layout[CP_LAYOUT_TEXT];
+    char *exchange = cp_arena_take(&mine->plans, CP_EXCHANGE_TEXT);
+    char *layout = cp_arena_take(&mine->plans, CP_LAYOUT_TEXT);
     cp_declaration said = cp_declaration_whole();
     said.attention = said.dtype_declared = true;
     said.fixture_id = self->fixture->id;
@@ -178,9 +178,6 @@ static cp_status open_part(cp_source **part, const attending *self, int rank)
     said.B = mine->dump.B;
     said.S = mine->dump.S;
     said.token_index = mine->dump.token_index;
-    /* texts outlive this function in the arena of the rank */
-    said.exchange = strcpy(cp_arena_take(&self->ranks[rank].plans, sizeof exchange), said.exchange);
-    said.layout = strcpy(cp_arena_take(&self->ranks[rank].plans, sizeof layout), said.layout);
     return cp_source_memory(part, "run", &said, given, count);
 }
 
