@@ -81,6 +81,23 @@ static cp_status list_files(file_list *list, const char *const *paths, size_t co
     return CP_OK;
 }
 
+/* A step is trained on labels; an attention function knows none. */
+static bool is_attention(const cp_batch *batch)
+{
+    return !batch->labels && !batch->shift_labels;
+}
+
+/* Said before the ranks are joined, where another step's tokens would be missed first. */
+static cp_status check_kind(const cp_source *part, const cp_batch *batch)
+{
+    if (!batch || part->declaration.attention == is_attention(batch))
+        return CP_OK;
+    return cp_fail(CP_INCOMPARABLE,
+                   part->declaration.attention ? "%s: is of kind \"attention\", expected a training step"
+                                               : "%s: is of a training step, expected kind \"attention\"",
+                   part->label);
+}
+
 cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch)
 {
     *out = NULL;
@@ -94,13 +111,15 @@ cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count,
     while (status == CP_OK && opened < list.count) {
         status = cp_dump_open(&parts[opened], list.paths[opened]);
         opened += status == CP_OK;
+        if (status == CP_OK)
+            status = check_kind(parts[opened - 1], batch);
     }
     if (status == CP_OK)
         status = cp_source_join(out, parts, opened, batch ? batch->B : 0, batch ? batch->T : 0);
     else
         for (size_t i = 0; i < opened; i++)
             cp_source_close(parts[i]);
-    if (status == CP_OK && batch && (batch->labels || batch->shift_labels))
+    if (status == CP_OK && batch && !is_attention(batch))
         cp_join_divide(*out, cp_batch_divisor(batch));
     cp_pool_close(&list.pool);
     return status;

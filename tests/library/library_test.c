@@ -208,6 +208,35 @@ static void a_dump_written_by_slabs_is_read_by_cpeq(void **state)
     cp_source_close(source);
 }
 
+/* What ranks share without a declaration of what it is cannot be judged; without a sink they share nothing. */
+static void an_attention_dump_declares_what_its_dsink_is(void **state)
+{
+    (void)state;
+    for (int with_sink = 0; with_sink < 2; with_sink++) {
+        char path[256];
+        cpeq_dump *dump;
+        double result[] = {1, 2};
+        int64_t index[] = {0};
+        assert_int_equal(cpeq_dump_create(&dump, path_in_folder(path, "a.h5"), "attention"), CPEQ_OK);
+        cpeq_dump_set_text(dump, "compute_dtype", "float64");
+        cpeq_dump_set_integer(dump, "cp_size", 2);
+        cpeq_dump_set_integer(dump, "cp_rank", 0);
+        cpeq_dump_write(dump, "token_index", CPEQ_INT64, 1, (int64_t[]){1}, NULL, NULL, index);
+        cpeq_dump_write(dump, "out", CPEQ_FLOAT64, 4, (int64_t[]){1, 1, 1, 2}, NULL, NULL, result);
+        if (with_sink)
+            cpeq_dump_write(dump, "dsink", CPEQ_FLOAT64, 1, (int64_t[]){2}, NULL, NULL, result);
+        assert_int_equal(cpeq_dump_finish(dump), CPEQ_OK);
+        cpeq_dump_close(dump);
+        cp_source *source = NULL;
+        if (with_sink)
+            assert_status(cp_dump_open(&source, path), CP_INCOMPARABLE, "attribute gradients: expected");
+        else
+            assert_ok(cp_dump_open(&source, path));
+        assert_true(with_sink || source->declaration.attention);
+        cp_source_close(source);
+    }
+}
+
 typedef struct mistake {
     const char *what, *words;
     cpeq_status (*make)(cpeq_dump *dump);
@@ -330,6 +359,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(slabs_are_read, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_told, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(a_dump_written_by_slabs_is_read_by_cpeq, open_folder, close_folder),
+        cmocka_unit_test_setup_teardown(an_attention_dump_declares_what_its_dsink_is, open_folder,
+                                        close_folder),
         cmocka_unit_test_setup_teardown(mistakes_are_told_and_leave_no_file, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(a_dump_that_is_given_up_changes_nothing, open_folder, close_folder),
     };
