@@ -49,10 +49,8 @@ printed 'known: labels are shifted after the cut; token_loss: '
 printed 'only logits'
 printed 'user limits'
 cp "$work/.out" at_once
-for jobs in 1 3; do
-    expect 0 '5 same' cpeq gate suites/suite.json -j $jobs
-    check "the same table with $jobs at a time" cmp -s "$work/.out" at_once
-done
+expect 0 '5 same' cpeq gate suites/suite.json -j 1
+check 'the same table, one after the other' cmp -s "$work/.out" at_once
 expect 0 '5 same' cpeq gate suites/suite.json --jobs 64 -q
 check 'one line' [ "$(wc -l <"$work/.out")" -eq 1 ]
 expect 0 'shifted: DIFFERENT' cpeq gate suites/suite.json -v
@@ -93,6 +91,24 @@ expect 1 '' cpeq gate suites/suite.json --filter a
 suite <<<'[]'
 expect 2 '0 dumps' cpeq gate suites/suite.json
 expect 4 '/dev/full: cannot be written' cpeq gate suites/suite.json --junit /dev/full
+
+# docs/gate.md shows the files of examples/gate as they are.
+blocks=0
+while IFS= read -r -d '' block; do
+    blocks=$((blocks + 1))
+    found=no
+    for file in "$root"/examples/gate/*.*; do
+        if [[ $(cat "$file") == *"$block"* ]]; then found=yes; fi
+    done
+    check "a file of examples/gate holds block $blocks of docs/gate.md: ${block:0:60}" [ $found = yes ]
+done < <(awk '/^# How a dump/ { exit }
+              /^```$/ && inside { printf "%s%c", text, 0; inside = 0; next }
+              /^```(python|json|bash|yaml)$/ { inside = 1; text = ""; next }
+              /^```$/ { other = !other }
+              inside { text = text (text == "" ? "" : "\n") $0 }' "$root/docs/gate.md")
+check 'all five' [ $blocks -eq 5 ]
+suite <"$root/examples/gate/suite.json"
+expect 3 'fixtures/golden/llama_h24: cannot be read' cpeq gate suites/suite.json
 
 # What is no suite.
 refuse 'expected a SUITE, or two folders, FIXTURES and DUMPS, found 0 operands' cpeq gate
