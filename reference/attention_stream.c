@@ -236,8 +236,7 @@ static void block_gradient(const cp_attention_gradients *g, const backward_space
     for (int64_t row = 0; row < rows; row++) {
         real lse = *cp_scalar(g->lse, token_head(p, t, row));
         real delta = *cp_scalar(g->delta, token_head(p, t, row));
-        cp_tile_row_gradient(s->p + row * STRIDE, s->ds + row * STRIDE, lse, delta,
-                             (real)p->attention->softcap, keys.count);
+        cp_tile_row_gradient(s->p + row * STRIDE, s->ds + row * STRIDE, lse, delta, p, keys);
     }
     if (!p->shows_hidden)
         hide(s->p, s->ds, s->covers, p, t, keys, 0);
@@ -250,7 +249,7 @@ static void backward_block(const cp_attention_gradients *g, const backward_space
 {
     cp_matmul form = p->precision.matmul;
     int64_t rows = tile_rows(t);
-    real scale = (real)p->attention->scale;
+    real scale = cp_tile_gradient_factor(p);
     block_gradient(g, s, p, t, keys);
     if (cp_tensor_given(g->dq))
         cp_gemm(rows, p->D, keys.count, scale, plain(s->ds, STRIDE),

@@ -111,25 +111,37 @@ void cp_tile_gather(real *out, const cp_problem *p, const cp_tile *t, cp_tensor 
         memcpy(out + row * width, cp_row(from, token_head(p, t, row)), (size_t)width * sizeof *out);
 }
 
-CP_CLONES static void cap_row(real *z, int64_t n, int64_t first, real softcap, cp_rounder rounder)
+CP_CLONES static void cap_row(real *z, int64_t n, real softcap)
 {
-    if (rounder.on)
-        round_row(z, n, first, &rounder);
+    for (int64_t j = 0; j < n; j++)
+        z[j] = softcap * vec_tanh(z[j] / softcap);
+}
+
+/* The product, its scaling and each step of the cap are results of their own. z is the bare product. */
+CP_CLONES static void round_scores(real *z, int64_t n, int64_t first, real scale, real softcap,
+                                   cp_rounder rounder)
+{
+    for (int64_t j = 0; j < n; j++)
+        z[j] = rounded(rounded(z[j], first + j, &rounder) * scale, first + j, &rounder);
     if (softcap > 0)
-        for (int64_t j = 0; j < n; j++)
-            z[j] = stored(softcap * vec_tanh(z[j] / softcap), first + j, &rounder);
+        for (int64_t j = 0; j < n; j++) {
+            real t = vec_tanh(rounded(z[j] / softcap, first + j, &rounder));
+            z[j] = rounded(rounded(t, first + j, &rounder) * softcap, first + j, &rounder);
+        }
 }
 
 void cp_tile_scores(real *z, int64_t stride, const real *q, const cp_problem *p, const cp_tile *t,
                     cp_range keys)
 {
     int64_t rows = tile_rows(t);
-    real softcap = (real)p->attention->softcap;
+    real scale = (real)p->attention->scale, softcap = (real)p->attention->softcap;
     cp_matrix k = keys_matrix(p->k, t->b, keys.first, key_head_of(p, t));
-    cp_gemm(rows, keys.count, p->D, (real)p->attention->scale, plain(q, p->D), transpose(k), false, z, stride,
-            p->precision.matmul);
-    for (int64_t row = 0; row < rows && (softcap > 0 || p->rounder.on); row++)
-        cap_row(z + row * stride, keys.count, keys.first, softcap, p->rounder);
+    cp_gemm(rows, keys.count, p->D, p->rounder.on ? (real)1 : scale, plain(q, p->D), transpose(k), false, z,
+            stride, p->precision.matmul);
+    for (int64_t row = 0; row < rows && p->rounder.on; row++)
+        round_scores(z + row * stride, keys.count, keys.first, scale, softcap, p->rounder);
+    for (int64_t row = 0; row < rows && softcap > 0 && !p->rounder.on; row++)
+        cap_row(z + row * stride, keys.count, softcap);
 }
 
 CP_CLONES static void hide_row(real *row, const uint8_t *visible, real value, int64_t n)
@@ -165,9 +177,31 @@ CP_CLONES static void row_gradient(real *restrict p, real *restrict ds, real lse
     }
 }
 
-void cp_tile_row_gradient(real *p, real *ds, real lse, real delta, real softcap, int64_t n)
+/* The same and the scaling, each a result of its own. */
+CP_CLONES static void rounded_gradient(real *restrict p, real *restrict ds, real lse, real delta, real scale,
+                                       real softcap, cp_range keys, cp_rounder rounder)
 {
-    row_gradient(p, ds, lse, delta, softcap, n);
+    real per_cap = softcap > 0 ? (real)1 / softcap : (real)0;
+    for (int64_t j = 0; j < keys.count; j++) {
+        int64_t place = keys.first + j;
+        real t = p[j] * per_cap;
+        p[j] = vec_exp(p[j] - lse);
+        real d = rounded(p[j] * (rounded(ds[j], place, &rounder) - delta), place, &rounder);
+        if (softcap > 0) {
+            d = rounded(rounded(d * softcap, place, &rounder) * ((real)1 - t * t), place, &rounder);
+            d = rounded(d / softcap, place, &rounder);
+        }
+        ds[j] = rounded(d * scale, place, &rounder);
+    }
+}
+
+void cp_tile_row_gradient(real *p, real *ds, real lse, real delta, const cp_problem *problem, cp_range keys)
+{
+    real softcap = (real)problem->attention->softcap;
+    if (problem->rounder.on)
+        rounded_gradient(p, ds, lse, delta, (real)problem->attention->scale, softcap, keys, problem->rounder);
+    else
+        row_gradient(p, ds, lse, delta, softcap, keys.count);
 }
 
 CP_CLONES static void row_scale(real *x, int64_t n, real factor)

@@ -118,10 +118,18 @@ void CP_WIDTH(cp_tile_scores)(real *z, int64_t stride, const real *q, const cp_p
 void CP_WIDTH(cp_tile_hide)(real *a, real *b, int64_t stride, const cp_problem *problem, const cp_tile *tile,
                             int64_t key, real value);
 
-/* One row of scores against n keys and what belongs to it, in the backward:
- *   p: z on entry, exp(z − lse) on return, not yet hidden
- *   ds: do · v on entry; on return the gradient of the scaled product before the cap */
-void CP_WIDTH(cp_tile_row_gradient)(real *p, real *ds, real lse, real delta, real softcap, int64_t n);
+/* One row of scores against keys and what belongs to it, in the backward:
+ *   p: z on entry, exp(z − lse) on return, not yet hidden nor rounded
+ *   ds: do · v on entry; on return the gradient of the scaled product before the cap, or, where results are rounded,
+ *       of the bare product: see cp_tile_gradient_factor */
+void CP_WIDTH(cp_tile_row_gradient)(real *p, real *ds, real lse, real delta, const cp_problem *problem,
+                                    cp_range keys);
+
+/* What ds is still to be multiplied by. */
+static inline real cp_tile_gradient_factor(const cp_problem *p)
+{
+    return p->rounder.on ? (real)1 : (real)p->attention->scale;
+}
 
 /* x[j] = factor · x[j]. */
 void CP_WIDTH(cp_tile_row_scale)(real *x, int64_t n, real factor);

@@ -21,6 +21,12 @@ static void check(cp_tensor out, cp_tensor ids, cp_tensor table)
     }
 }
 
+/* transformers keeps the factor in the table's own type. */
+static real factor_of(double scale, cp_precision precision)
+{
+    return precision.rounding == CP_ROUND_BF16 ? (real)cp_bf16_round((float)scale) : (real)scale;
+}
+
 static void forward(cp_tensor out, cp_tensor ids, cp_tensor table, double scale, cp_precision precision)
 {
     check(out, ids, table);
@@ -29,7 +35,7 @@ static void forward(cp_tensor out, cp_tensor ids, cp_tensor table, double scale,
         return;
     int64_t rows = cp_row_count(out);
     int64_t C = cp_width(out);
-    real factor = (real)scale;
+    real factor = factor_of(scale, precision);
 #pragma omp parallel for schedule(static) if (rows * C > CP_WORTH_A_THREAD)
     for (int64_t row = 0; row < rows; row++) {
         real *to = cp_row(out, row);
@@ -45,12 +51,12 @@ static void backward(cp_tensor dtable, cp_tensor dout, cp_tensor ids, double sca
 {
     enum { COLUMNS = 64 };
     check(dout, ids, dtable);
-    (void)precision;
+    cp_rounder rounder = cp_rounder_of(precision);
     if (CP_SHAPE_ONLY)
         return;
     int64_t rows = cp_row_count(dout);
     int64_t C = cp_width(dout);
-    real factor = (real)scale;
+    real factor = factor_of(scale, precision);
 #pragma omp parallel for schedule(static) if (rows * C > CP_WORTH_A_THREAD)
     for (int64_t first = 0; first < C; first += COLUMNS) {
         int64_t count = cp_min(COLUMNS, C - first);
@@ -61,7 +67,7 @@ static void backward(cp_tensor dtable, cp_tensor dout, cp_tensor ids, double sca
             real *to = cp_row(dtable, id) + first;
             const real *from = cp_row(dout, row) + first;
             for (int64_t c = 0; c < count; c++)
-                to[c] += factor * from[c];
+                to[c] = stored(to[c] + stored(factor * from[c], first + c, &rounder), first + c, &rounder);
         }
     }
 }

@@ -105,10 +105,10 @@ static cp_matrix columns_of(const real *data, int64_t width)
 
 CP_CLONES static void finish(real *y, const real *bias, int64_t width, cp_rounder rounder)
 {
-    for (int64_t i = 0; bias && i < width; i++)
-        y[i] += bias[i];
     if (rounder.on)
         round_row(y, width, 0, &rounder);
+    for (int64_t i = 0; bias && i < width; i++)
+        y[i] = stored(y[i] + bias[i], i, &rounder);
 }
 
 static void project(real *y, int64_t width, const real *x, int64_t x_width, cp_tensor stack, cp_tensor biases,
@@ -165,15 +165,17 @@ CP_CLONES static void gate_row(real *restrict gated, const real *restrict hidden
 
 /* Overwrites the projections with their gradients. A clamp passes gradient up to and at its limit. */
 CP_CLONES static void gate_row_backward(real *restrict hidden, const real *restrict dgated,
-                                        cp_experts_form form, halves h, int64_t F)
+                                        cp_experts_form form, halves h, int64_t F, cp_rounder rounder)
 {
     real limit = (real)form.limit, alpha = (real)form.alpha, shift = (real)form.shift;
     for (int64_t f = 0; f < F; f++) {
         real raw_gate = hidden[f * h.step], raw_up = hidden[h.up + f * h.step];
         real gate = at_most(raw_gate, limit), up = -at_most(-at_most(raw_up, limit), limit);
         real s = vec_sigmoid(alpha * gate);
-        real dgate = dgated[f] * (up + shift) * (s + alpha * gate * s * ((real)1 - s));
-        real dup = dgated[f] * gate * s;
+        real dglu = stored(dgated[f] * (up + shift), f, &rounder);
+        real dgate = stored(dglu * (s + alpha * gate * s * ((real)1 - s)), f, &rounder);
+        real dup = rounder.on ? rounded(dgated[f] * rounded(gate * s, f, &rounder), f, &rounder)
+                              : dgated[f] * gate * s;
         hidden[f * h.step] = raw_gate <= limit ? dgate : 0;
         hidden[h.up + f * h.step] = raw_up <= limit && raw_up >= -limit ? dup : 0;
     }
@@ -234,10 +236,15 @@ CP_CLONES static void scaled(real *restrict y, const real *restrict x, real fact
         y[i] = factor * x[i];
 }
 
-CP_CLONES static void add(real *restrict y, const real *restrict x, int64_t n)
+CP_CLONES static void add(real *restrict y, const real *restrict x, int64_t n, cp_rounder rounder)
 {
     for (int64_t i = 0; i < n; i++)
-        y[i] += x[i];
+        y[i] = stored(y[i] + x[i], i, &rounder);
+}
+
+CP_CLONES static void round_results(real *x, int64_t n, cp_rounder rounder)
+{
+    round_row(x, n, 0, &rounder);
 }
 
 /* dweights, and g->y turned from the expert's output into its gradient. */
@@ -250,6 +257,8 @@ static void weigh_backward(cp_tensor dweights, group *g, cp_tensor dout, const j
         if (cp_tensor_given(dweights))
             cp_row(dweights, g->token[i])[g->e] += dot(d, y, j->C);
         scaled(y, d, cp_row(j->weights, g->token[i])[g->e], j->C);
+        if (j->rounder.on)
+            round_results(y, j->C, j->rounder);
     }
 }
 
@@ -266,7 +275,7 @@ static void add_parameters(cp_tensor dstack, cp_tensor dbiases, const real *dy, 
                       out.stride, j->matmul);
     }
     for (int64_t i = 0; cp_tensor_given(dbiases) && i < g->n; i++)
-        add(cp_row(dbiases, g->e), dy + i * width, width);
+        add(cp_row(dbiases, g->e), dy + i * width, width, (cp_rounder){0});
 }
 
 static void backward_group(cp_tensor dx, cp_tensor dweights, const cp_experts *d, cp_tensor dout, group *g,
@@ -280,16 +289,22 @@ static void backward_group(cp_tensor dx, cp_tensor dweights, const cp_experts *d
                   j->matmul);
     halves h = halves_of(j);
 #pragma omp parallel for schedule(static) if (g->n * F > CP_WORTH_A_THREAD)
-    for (int64_t i = 0; i < g->n; i++)
-        gate_row_backward(g->hidden + i * 2 * F, dgated + i * F, j->form, h, F);
+    for (int64_t i = 0; i < g->n; i++) {
+        if (j->rounder.on)
+            round_results(dgated + i * F, F, j->rounder);
+        gate_row_backward(g->hidden + i * 2 * F, dgated + i * F, j->form, h, F, j->rounder);
+    }
     add_parameters(d->up, d->up_bias, g->hidden, 2 * F, g->x, C, g, j);
     if (!cp_tensor_given(dx))
         return;
     cp_gemm_tiled(g->n, C, 2 * F, 1, rows_of(g->hidden, 2 * F), backwards(j->experts->up, g, j), false, g->y,
                   C, j->matmul);
 #pragma omp parallel for schedule(static) if (g->n * C > CP_WORTH_A_THREAD)
-    for (int64_t i = 0; i < g->n; i++)
-        add(cp_row(dx, g->token[i]), g->y + i * C, C);
+    for (int64_t i = 0; i < g->n; i++) {
+        if (j->rounder.on)
+            round_results(g->y + i * C, C, j->rounder);
+        add(cp_row(dx, g->token[i]), g->y + i * C, C, j->rounder);
+    }
 }
 
 static void backward(cp_tensor dx, cp_tensor dweights, const cp_experts *gradients, cp_tensor dout,

@@ -1,6 +1,6 @@
 #include "reference/kernels.h"
+#include "reference/rounding.h"
 #include "reference/rows.h"
-#include "reference/vector_math.h"
 
 #include "base/tokens/batch.h"
 
@@ -75,12 +75,17 @@ CP_CLONES static void probabilities(real *restrict dx, const real *restrict x, r
         dx[v] = factor * vec_exp(x[v] - lse);
 }
 
+CP_CLONES static void finish(real *dx, int64_t V, cp_rounder rounder)
+{
+    round_row(dx, V, 0, &rounder);
+}
+
 static void backward(cp_tensor dlogits, cp_tensor lse, cp_tensor logits, cp_tensor target, double factor,
                      cp_precision precision)
 {
     check(logits, lse, target);
     cp_check_like("loss dlogits", dlogits, logits);
-    (void)precision;
+    cp_rounder rounder = cp_rounder_of(precision);
     if (CP_SHAPE_ONLY)
         return;
     int64_t rows = cp_row_count(logits);
@@ -97,6 +102,8 @@ static void backward(cp_tensor dlogits, cp_tensor lse, cp_tensor logits, cp_tens
         const real *x = cp_row(logits, row);
         probabilities(dx, x, *cp_scalar(lse, row), scale, V);
         dx[at] -= scale;
+        if (rounder.on)
+            finish(dx, V, rounder);
     }
 }
 

@@ -57,6 +57,15 @@ static void view_registers(const cp_network *network, cp_tensor *tensors, int se
     }
 }
 
+/* Interleaved pairs are turned in float32, by a table in float32, whatever the model's own type (transformers' Llama4). */
+static cp_precision table_precision(const cp_network *network, const cp_rope *rope)
+{
+    cp_precision precision = network->options.precision;
+    if (rope->layout == CP_ROPE_INTERLEAVED)
+        precision.rounding = CP_ROUND_NONE;
+    return precision;
+}
+
 /* Tables that depend on positions and indices alone are made once, before the first step. */
 static void take_tables(const cp_network *network)
 {
@@ -69,7 +78,7 @@ static void take_tables(const cp_network *network)
         network->cosine[t] = CP_TAKE(network->arena, network->options.dtype, B, S, rope->pairs);
         network->sine[t] = CP_TAKE(network->arena, network->options.dtype, B, S, rope->pairs);
         network->ops->rope->table(network->cosine[t], network->sine[t], position, rope->inverse_frequency,
-                                  rope->attention_scaling, network->options.precision);
+                                  rope->attention_scaling, table_precision(network, rope));
     }
     for (int t = 0; t < program->temperature_count; t++) {
         network->temperature[t] = CP_TAKE(network->arena, CP_F64, B, S);
@@ -148,20 +157,51 @@ static void run_forward(cp_network *network, int segment)
             cp_steps[program->steps[s].kind].forward(network, &program->steps[s], &network->saved[s]);
 }
 
-static void round_gradient(const cp_network *network, const cp_tensor *gradients, int n)
+/* Of an input that the step has a gradient for, and that stands nowhere before among its inputs. */
+static bool has_gradient(const cp_network *network, const cp_step *step, int input)
 {
-    if (n >= 0 && cp_tensor_given(gradients[n]))
-        network->ops->pointwise->round(gradients[n], network->options.precision);
+    int reg = step->in[input];
+    for (int before = 0; before < input; before++)
+        if (step->in[before] == reg)
+            return false;
+    return reg >= 0 && cp_tensor_given(network->gradients[reg]);
 }
 
-/* What a step's backward added into, as automatic differentiation in that dtype would have stored it. */
-static void round_gradients(const cp_network *network, const cp_step *step)
+/* Where results are rounded, what a step gives an input is a result of its own, and so is its sum with what others gave
+ * that input, as in automatic differentiation. */
+static void run_rounded(cp_network *network, const cp_step *step, const cp_saved *saved)
 {
-    for (int n = 0; n < CP_STEP_INPUTS; n++)
-        round_gradient(network, network->gradients, step->in[n]);
+    cp_precision precision = network->options.precision;
+    const cp_pointwise_ops *ops = network->ops->pointwise;
+    size_t mark = cp_arena_mark(network->arena);
+    cp_tensor sum[CP_STEP_INPUTS];
+    for (int n = 0; n < CP_STEP_INPUTS; n++) {
+        if (!has_gradient(network, step, n))
+            continue;
+        cp_tensor *gradient = &network->gradients[step->in[n]];
+        sum[n] = *gradient;
+        *gradient = cp_tensor_take(network->arena, sum[n].dtype, sum[n].dims, sum[n].extent);
+        cp_tensor_zero(*gradient);
+    }
+    cp_steps[step->kind].backward(network, step, saved);
+    for (int n = 0; n < CP_STEP_INPUTS; n++) {
+        if (!has_gradient(network, step, n))
+            continue;
+        cp_tensor *gradient = &network->gradients[step->in[n]];
+        ops->round(*gradient, precision);
+        ops->add(sum[n], sum[n], *gradient, precision);
+        *gradient = sum[n];
+    }
     const int parameters[] = {step->weight, step->bias, step->down, step->down_bias};
     for (size_t n = 0; n < sizeof parameters / sizeof *parameters; n++)
-        round_gradient(network, network->weight_gradients, parameters[n]);
+        if (parameters[n] >= 0 && cp_tensor_given(network->weight_gradients[parameters[n]]))
+            ops->round(network->weight_gradients[parameters[n]], precision);
+    cp_arena_release(network->arena, mark);
+}
+
+static bool rounds(const cp_network *network)
+{
+    return network->options.precision.rounding != CP_ROUND_NONE || network->options.precision.noise != 0;
 }
 
 static void run_backward(cp_network *network, int segment)
@@ -171,10 +211,10 @@ static void run_backward(cp_network *network, int segment)
     take_gradients(network, segment, false);
     view_registers(network, network->gradients, segment);
     for (int s = program->step_count - 1; s >= 0; s--)
-        if (program->steps[s].segment == segment) {
+        if (program->steps[s].segment == segment && rounds(network))
+            run_rounded(network, &program->steps[s], &network->saved[s]);
+        else if (program->steps[s].segment == segment)
             cp_steps[program->steps[s].kind].backward(network, &program->steps[s], &network->saved[s]);
-            round_gradients(network, &program->steps[s]);
-        }
     cp_arena_release(network->arena, mark);
 }
 

@@ -13,8 +13,8 @@
  *   - Under CP_ROUND_BF16 each result named "rounded" below is rounded to bfloat16 row by row after it was
  *     accumulated in float; statistics (inverse_rms, lse, delta, token_loss) are never rounded. The same points are
  *     disturbed where the precision has noise, in either rounding (rounding.h).
- *   - A backward rounds what it computes on its way, as named below, but not the gradients that it adds into: whoever
- *     walks calls pointwise->round on them after each step.
+ *   - A backward rounds what it computes on its way, as named below, but not the gradients that it adds into: the walk
+ *     does so after each step.
  *
  * Letters: B batch, S local tokens, C hidden, O and I output and input width of a projection, H query heads,
  * K key/value heads, D head size, V vocabulary, E experts, F an expert's width. */
@@ -27,8 +27,9 @@
 
 /* ---- embedding.c ------------------------------------------------------------------------------------------------
  * out[b,s,:] = scale · table[ids[b,s],:]          out [B,S,C] (rounded)  ids int64 [B,S]  table [V,C]
- * dtable[ids[b,s],:] += scale · dout[b,s,:]       except where ids[b,s] == padding_id (-1: no such row), as
- *                                                 torch.nn.Embedding(padding_idx) does */
+ * dtable[ids[b,s],:] += scale · dout[b,s,:]       (the product and each sum rounded) except where ids[b,s] == padding_id (-1: no such row), as
+ *                                                 torch.nn.Embedding(padding_idx) does
+ * Under CP_ROUND_BF16 the scale is the nearest bfloat16 (transformers keeps it in the table's type). */
 typedef struct cp_embedding_ops {
     void (*forward)(cp_tensor out, cp_tensor ids, cp_tensor table, double scale, cp_precision precision);
     void (*backward)(cp_tensor dtable, cp_tensor dout, cp_tensor ids, double scale, int64_t padding_id,
@@ -50,7 +51,8 @@ typedef struct cp_linear_ops {
  * y, x [...,N] (y rounded)  inverse_rms [...] saved  weight [N]
  * g = w̃ · dy   x̂ = x · r   dx += r · (g − x̂ · mean(g · x̂))   dweight += Σ dy · x̂
  * Under CP_ROUND_BF16, CP_NORM_WEIGHT rounds x̂ before the product with the weight and the product again (llama's
- * order); CP_NORM_ONE_PLUS rounds only the product (gemma's). Source: transformers' LlamaRMSNorm, Gemma2RMSNorm. */
+ * order), and in the backward weight · dy and the terms dy · x̂, with x̂ rounded; CP_NORM_ONE_PLUS and CP_NORM_PLAIN round
+ * only y (gemma's). Source: transformers' LlamaRMSNorm, Gemma2RMSNorm. */
 typedef enum cp_norm_weight { CP_NORM_PLAIN, CP_NORM_WEIGHT, CP_NORM_ONE_PLUS } cp_norm_weight;
 
 typedef struct cp_rmsnorm_ops {
@@ -67,7 +69,8 @@ typedef struct cp_rmsnorm_ops {
  *   CP_ROPE_INTERLEAVED  pairs (2j, 2j+1), the same
  * backward: dx += the rotation by the negative angle of dy
  * The table is computed in double and stored in the kernel's width. Under CP_ROUND_BF16 cos and sin are rounded, and
- * of y the two products before their sum. */
+ * of a halved rotation, forward and backward, the two products before their sum; transformers turns interleaved pairs
+ * in float32, so their table is asked for without rounding. */
 typedef enum cp_rope_layout { CP_ROPE_HALVED, CP_ROPE_INTERLEAVED } cp_rope_layout;
 
 typedef struct cp_rope_ops {
@@ -85,10 +88,10 @@ typedef struct cp_rope_ops {
  * scale:        y = factor · x (rounded; may alias)          dx += factor · dy
  * scale_tokens: y[b,s,...] = factor[b,s] · x[b,s,...] (rounded)   factor float64 [B,S]; the same for dx += …
  * gate:         y = act(gate) · up (act(gate) rounded, y rounded)
- *               dgate += dy · up · act'(gate)   dup += dy · act(gate)
+ *               dgate += dy · up (rounded) · act'(gate)   dup += dy · act(gate) (rounded)
  *   CP_ACT_SILU u·σ(u)   CP_ACT_GELU ½u(1+erf(u/√2))   CP_ACT_GELU_TANH ½u(1+tanh(√(2/π)(u+0.044715u³)))
  *   CP_ACT_RELU max(u,0)
- * softcap:      y = cap · tanh(x / cap) (rounded; may alias)  dx += dy · (1 − (y/cap)²)   from y alone; in place
+ * softcap:      y = cap · tanh(x / cap) (quotient, tanh and y rounded, each step of the backward too; may alias)  dx += dy · (1 − (y/cap)²)   from y alone; in place
  *               (dx the same memory as dy) it overwrites instead of adding
  * convert:      y = x, between float dtypes (x of any float dtype, y of this width)
  * round:        x (rounded), in place; nothing without rounding and without noise */
@@ -146,7 +149,8 @@ typedef struct cp_router_ops {
  *   dg = [g ≤ limit] da (u' + shift) (s + alpha g' s (1 − s)), s = σ(alpha g')   du = [−limit ≤ u ≤ limit] da g' s
  *   dup += (dg, du) xᵀ   dup_bias += (dg, du)   dx += upᵀ (dg, du)              each of `gradients` or CP_NONE
  * An expert that a token did not choose gets nothing from it, dweights included. The backward computes the experts'
- * insides again. Source: transformers' GptOssExperts, MixtralExperts. */
+ * insides again. Rounded on the way: products before their biases, d, da, da (u' + shift), dg, du, and dx after each
+ * expert. Source: transformers' GptOssExperts, MixtralExperts. */
 typedef struct cp_experts {
     cp_tensor up, up_bias, down, down_bias;
 } cp_experts;
@@ -178,7 +182,8 @@ typedef struct cp_experts_ops {
  * set's share:
  *   p = exp(z − lse)   dv_j += Σ p do_i   ds = p (do_i · v_j − delta_i)   dt = ds (1 − (z/softcap)²)
  *   dq_i += scale Σ dt k_j   dk_j += scale Σ dt q_i           heads that are read by several query heads get the sum
- * Under CP_ROUND_BF16 scores, probabilities and o are rounded, as transformers' eager attention has them.
+ * Under CP_ROUND_BF16 are rounded, as in transformers' eager attention: q·k, t, each step of the cap, probabilities
+ * (as they multiply v and do), o; in the backward do·v, ds, each step back through the cap, scale · dt.
  * Every form computes this; they differ in what they hold at a time. */
 typedef enum cp_attention_form {
     CP_ATTENTION_BLOCK, /* of a tile of queries against a block of keys: memory does not grow with the keys */
@@ -240,7 +245,7 @@ typedef struct cp_partial_ops {
 
 /* ---- loss.c -----------------------------------------------------------------------------------------------------
  * token_loss[b,s] = lse − logits[target]      lse[b,s] = log Σ_v exp logits[b,s,v]    0 where target is −100
- * dlogits[b,s,v] = factor · (exp(logits − lse) − [v = target])                        0 where target is −100
+ * dlogits[b,s,v] = factor · (exp(logits − lse) − [v = target])    (rounded)           0 where target is −100
  * logits [B,S,V]  target int64 [B,S]  token_loss, lse [B,S]. The backward OVERWRITES dlogits (it is a scratch block
  * of rows). A target outside [0,V) that is not −100 is stopped: batches are checked when they are read.
  * sum: Σ token_loss in index order, in double. */

@@ -229,7 +229,7 @@ CP_INLINE void gate_backward_loop(cp_activation activation, const cp_rounder *ro
     real *restrict dup = at[4];
     if (dgate)
         for (int64_t i = 0; i < n; i++)
-            dgate[i] += dy[i] * up[i] * slope_of(activation, gate[i]);
+            dgate[i] += stored(dy[i] * up[i], i, rounder) * slope_of(activation, gate[i]);
     if (dup)
         for (int64_t i = 0; i < n; i++)
             dup[i] += dy[i] * stored(value_of(activation, gate[i]), i, rounder);
@@ -276,7 +276,7 @@ CP_CLONES static void softcap_leaf(const call *c, real *const at[], int64_t n)
     cp_rounder rounder = c->rounder;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++)
-        y[i] = stored(cap * vec_tanh(x[i] / cap), i, &rounder);
+        y[i] = stored(cap * stored(vec_tanh(stored(x[i] / cap, i, &rounder)), i, &rounder), i, &rounder);
 }
 
 static void softcap(cp_tensor y, cp_tensor x, double cap, cp_precision precision)
@@ -285,24 +285,34 @@ static void softcap(cp_tensor y, cp_tensor x, double cap, cp_precision precision
         softcap_leaf);
 }
 
+/* dy (1 − t²) through the cap's product, tanh and quotient. */
+CP_INLINE real rounded_slope(real dy, real t, real cap, int64_t place, const cp_rounder *rounder)
+{
+    real d = rounded(rounded(dy * cap, place, rounder) * (ONE - t * t), place, rounder);
+    return rounded(d / cap, place, rounder);
+}
+
 CP_CLONES static void softcap_backward_leaf(const call *c, real *const at[], int64_t n)
 {
     real *dx = at[0];
     const real *dy = at[1];
     const real *y = at[2];
-    real per_cap = ONE / c->scalar;
+    real cap = c->scalar, per_cap = ONE / cap;
+    cp_rounder rounder = c->rounder;
     real keep = dx == dy ? (real)0 : ONE;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
         real t = y[i] * per_cap;
-        dx[i] = keep * dx[i] + dy[i] * (ONE - t * t);
+        dx[i] =
+            keep * dx[i] + (rounder.on ? rounded_slope(dy[i], t, cap, i, &rounder) : dy[i] * (ONE - t * t));
     }
 }
 
 static void softcap_backward(cp_tensor dx, cp_tensor dy, cp_tensor y, double cap, cp_precision precision)
 {
-    (void)precision;
-    run("softcap_backward", (call){.operand = {dx, dy, y}, .scalar = (real)cap}, softcap_backward_leaf);
+    run("softcap_backward",
+        (call){.operand = {dx, dy, y}, .scalar = (real)cap, .rounder = cp_rounder_of(precision)},
+        softcap_backward_leaf);
 }
 
 /* ---- round ---- */

@@ -94,7 +94,32 @@ typedef struct gradients {
     cp_tensor dx, partial; /* partial [blocks,N]: each block of rows has a dweight of its own */
     cp_tensor dy, inverse_rms, x, weight;
     real one;
+    cp_rounder rounder; /* of what x̂ · weight is made of */
+    cp_tensor rows;     /* [blocks,N], where that is rounded: a row's gradient of x̂ */
 } gradients;
+
+/* dy · weight and dy · x̂ as results of their own. */
+CP_CLONES static void round_products(real *restrict dnormal, real *restrict dweight, const real *restrict dy,
+                                     const real *restrict x, real r, const real *restrict weight,
+                                     cp_rounder rounder, int64_t N)
+{
+    for (int64_t n = 0; n < N; n++)
+        dnormal[n] = rounded(dy[n] * weight[n], n, &rounder);
+    for (int64_t n = 0; dweight && n < N; n++)
+        dweight[n] += rounded(dy[n] * rounded(x[n] * r, n, &rounder), n, &rounder);
+}
+
+static void rounded_row(const gradients *g, int64_t block, int64_t row)
+{
+    int64_t N = cp_width(g->x);
+    const real *x = cp_row(g->x, row);
+    real r = *cp_scalar(g->inverse_rms, row);
+    real *dnormal = cp_row(g->rows, block);
+    round_products(dnormal, cp_tensor_given(g->partial) ? cp_row(g->partial, block) : NULL,
+                   cp_row(g->dy, row), x, r, g->weight.data, g->rounder, N);
+    if (cp_tensor_given(g->dx))
+        add_dx(cp_row(g->dx, row), dnormal, x, r, mean_product(dnormal, x, r, NULL, 0, N), NULL, 0, N);
+}
 
 enum { BLOCK_ROWS = 64 };
 
@@ -103,6 +128,10 @@ static void backward_block(const gradients *g, int64_t block)
     int64_t N = cp_width(g->x);
     int64_t end = cp_min(cp_row_count(g->x), (block + 1) * BLOCK_ROWS);
     for (int64_t row = block * BLOCK_ROWS; row < end; row++) {
+        if (g->rounder.on) {
+            rounded_row(g, block, row);
+            continue;
+        }
         const real *x = cp_row(g->x, row);
         const real *dy = cp_row(g->dy, row);
         real r = *cp_scalar(g->inverse_rms, row);
@@ -121,12 +150,20 @@ static void backward(cp_tensor dx, cp_tensor dweight, cp_tensor dy, cp_tensor in
     check(dy, inverse_rms, x, weight, kind);
     cp_check_optional("rmsnorm dx", dx, x.dims, x.extent);
     cp_check_optional("rmsnorm dweight", dweight, weight.dims, weight.extent);
-    (void)precision;
     int64_t rows = cp_row_count(x);
     int64_t N = cp_width(x);
     int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
     size_t mark = cp_arena_mark(scratch);
-    gradients g = {dx, CP_NONE, dy, inverse_rms, x, weight, kind == CP_NORM_ONE_PLUS ? (real)1 : (real)0};
+    gradients g = {.dx = dx,
+                   .dy = dy,
+                   .inverse_rms = inverse_rms,
+                   .x = x,
+                   .weight = weight,
+                   .one = kind == CP_NORM_ONE_PLUS ? (real)1 : (real)0};
+    if (kind == CP_NORM_WEIGHT)
+        g.rounder = cp_rounder_of(precision);
+    if (g.rounder.on)
+        g.rows = CP_TAKE(scratch, x.dtype, blocks, N);
     if (cp_tensor_given(dweight))
         g.partial = CP_TAKE(scratch, x.dtype, blocks, N);
     if (!CP_SHAPE_ONLY) {

@@ -40,34 +40,46 @@ static void check(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine)
     cp_check_like("rope sine", sine, cosine);
 }
 
-/* With rounding, each product and their sum are results of their own, as in transformers. */
-CP_INLINE real rotated(real a, real c, real b, real s, int64_t place, const cp_rounder *rounder)
+/* Each product and their sum are results of their own, as in transformers; its interleaved form turns in float32. */
+typedef struct turning {
+    cp_rounder product, sum;
+} turning;
+
+static turning turning_of(cp_rope_layout layout, cp_precision precision)
 {
-    return stored(stored(a * c, place, rounder) + stored(b * s, place, rounder), place, rounder);
+    turning t = {.sum = cp_rounder_of(precision)};
+    if (layout == CP_ROPE_HALVED)
+        t.product = t.sum;
+    return t;
+}
+
+CP_INLINE real rotated(real a, real c, real b, real s, int64_t place, const turning *t)
+{
+    return stored(stored(a * c, place, &t->product) + stored(b * s, place, &t->product), place, &t->sum);
 }
 
 /* The pairs stand `apart` from each other and `step` from the next. Inlined with constants. */
 CP_INLINE void rotate_pairs(real *restrict y, const real *restrict x, const real *restrict c,
                             const real *restrict s, int64_t half, int64_t step, int64_t apart,
-                            const cp_rounder *rounder)
+                            const turning *t)
 {
     for (int64_t j = 0; j < half; j++) {
         int64_t a = step * j, b = a + apart;
-        y[a] = rotated(x[a], c[j], -x[b], s[j], a, rounder);
-        y[b] = rotated(x[b], c[j], x[a], s[j], b, rounder);
+        y[a] = rotated(x[a], c[j], -x[b], s[j], a, t);
+        y[b] = rotated(x[b], c[j], x[a], s[j], b, t);
     }
 }
 
 CP_CLONES static void rotate(real *restrict y, const real *restrict x, const real *restrict c,
-                             const real *restrict s, int64_t half, cp_rope_layout layout, cp_rounder rounder)
+                             const real *restrict s, int64_t half, cp_rope_layout layout, turning t)
 {
-    const cp_rounder off = {0};
-    if (layout == CP_ROPE_HALVED && rounder.on)
-        rotate_pairs(y, x, c, s, half, 1, half, &rounder);
+    const turning off = {0};
+    if (layout == CP_ROPE_HALVED && t.sum.on)
+        rotate_pairs(y, x, c, s, half, 1, half, &t);
     else if (layout == CP_ROPE_HALVED)
         rotate_pairs(y, x, c, s, half, 1, half, &off);
-    else if (rounder.on)
-        rotate_pairs(y, x, c, s, half, 2, 1, &rounder);
+    else if (t.sum.on)
+        rotate_pairs(y, x, c, s, half, 2, 1, &t);
     else
         rotate_pairs(y, x, c, s, half, 2, 1, &off);
 }
@@ -76,7 +88,7 @@ static void forward(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, 
                     cp_precision precision)
 {
     check(y, x, cosine, sine);
-    cp_rounder rounder = cp_rounder_of(precision);
+    turning t = turning_of(layout, precision);
     if (CP_SHAPE_ONLY)
         return;
     int64_t tokens = x.extent[0] * x.extent[1];
@@ -88,35 +100,41 @@ static void forward(cp_tensor y, cp_tensor x, cp_tensor cosine, cp_tensor sine, 
         for (int64_t h = 0; h < H; h++) {
             real *to = cp_row(y, token * H + h);
             const real *from = cp_row(x, token * H + h);
-            rotate(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout, rounder);
+            rotate(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout, t);
             memcpy(to + 2 * half, from + 2 * half, (size_t)(D - 2 * half) * sizeof *to);
         }
     }
 }
 
 CP_INLINE void add_pairs(real *restrict dx, const real *restrict dy, const real *restrict c,
-                         const real *restrict s, int64_t half, int64_t step, int64_t apart)
+                         const real *restrict s, int64_t half, int64_t step, int64_t apart, const turning *t)
 {
     for (int64_t j = 0; j < half; j++) {
-        dx[step * j] += dy[step * j] * c[j] + dy[step * j + apart] * s[j];
-        dx[step * j + apart] += dy[step * j + apart] * c[j] - dy[step * j] * s[j];
+        int64_t a = step * j, b = a + apart;
+        dx[a] += rotated(dy[a], c[j], dy[b], s[j], a, t);
+        dx[b] += rotated(dy[b], c[j], -dy[a], s[j], b, t);
     }
 }
 
 CP_CLONES static void add_rotated_back(real *restrict dx, const real *restrict dy, const real *restrict c,
-                                       const real *restrict s, int64_t half, cp_rope_layout layout)
+                                       const real *restrict s, int64_t half, cp_rope_layout layout, turning t)
 {
-    if (layout == CP_ROPE_HALVED)
-        add_pairs(dx, dy, c, s, half, 1, half);
+    const turning off = {0};
+    if (layout == CP_ROPE_HALVED && t.sum.on)
+        add_pairs(dx, dy, c, s, half, 1, half, &t);
+    else if (layout == CP_ROPE_HALVED)
+        add_pairs(dx, dy, c, s, half, 1, half, &off);
+    else if (t.sum.on)
+        add_pairs(dx, dy, c, s, half, 2, 1, &t);
     else
-        add_pairs(dx, dy, c, s, half, 2, 1);
+        add_pairs(dx, dy, c, s, half, 2, 1, &off);
 }
 
 static void backward(cp_tensor dx, cp_tensor dy, cp_tensor cosine, cp_tensor sine, cp_rope_layout layout,
                      cp_precision precision)
 {
     check(dx, dy, cosine, sine);
-    (void)precision;
+    turning t = turning_of(layout, precision);
     if (CP_SHAPE_ONLY)
         return;
     int64_t tokens = dy.extent[0] * dy.extent[1];
@@ -128,7 +146,7 @@ static void backward(cp_tensor dx, cp_tensor dy, cp_tensor cosine, cp_tensor sin
         for (int64_t h = 0; h < H; h++) {
             real *to = cp_row(dx, token * H + h);
             const real *from = cp_row(dy, token * H + h);
-            add_rotated_back(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout);
+            add_rotated_back(to, from, cp_row(cosine, token), cp_row(sine, token), half, layout, t);
             for (int64_t j = 2 * half; j < D; j++)
                 to[j] += from[j];
         }
