@@ -6,6 +6,7 @@
 #include "harness/files/prefixes.h"
 #include "harness/files/ran.h"
 #include "harness/files/results.h"
+#include "harness/files/slices.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -59,22 +60,22 @@ static cp_status check_unread(const dump *d)
     return CP_OK;
 }
 
-/* A gradient that is a part of a tensor says so itself. */
-static cp_status check_slices(const dump *d)
+/* A gradient that is a part of a tensor says so itself; nothing else may be one. */
+static cp_status read_slices(dump *d)
 {
-    static const char *const slices[] = {"global_shape", "offset", "replicated"};
-    bool found;
     for (size_t t = 0; t < d->results.source.count; t++) {
         const char *object = d->results.paths[t];
+        cp_source_tensor *tensor = &d->results.tensors[t];
         cp_h5_array array;
         CP_TRY(cp_h5_describe(d->file, object, &array)); /* opens it once for all three questions */
-        for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
-            CP_TRY(cp_h5_has(d->file, object, slices[i], &found));
-            if (found)
-                return cp_fail(CP_INCOMPARABLE,
-                               "%s: %s: declares attribute %s, which this version does not read", path_of(d),
-                               object, slices[i]);
-        }
+        CP_TRY(cp_slice_read(tensor, d->file, object));
+        bool gradient =
+            strncmp(tensor->name, "grads/", 6) == 0 && strcmp(tensor->name, "grads/inputs_embeds") != 0;
+        if (tensor->slice && !gradient)
+            return cp_fail(
+                CP_INCOMPARABLE,
+                "%s: %s: declares attribute global_shape, which is read of parameters' gradients alone",
+                path_of(d), object);
     }
     return CP_OK;
 }
@@ -325,7 +326,7 @@ static cp_status read_dump(dump *d, const char *path)
     CP_TRY(cp_results_collect(&d->results, d->file, &d->pool, "", "token_index\nbatch_index\n"));
     source->label = label;
     source->close = close_dump;
-    CP_TRY(check_slices(d));
+    CP_TRY(read_slices(d));
     CP_TRY(read_indices(d, &said));
     CP_TRY(cp_prefixes_strip(&d->results, &d->pool, &said.grad_absent, d->strip));
     CP_TRY(cp_prefixes_drop(&d->results, &d->pool, &said.grad_absent));

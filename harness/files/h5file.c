@@ -304,9 +304,38 @@ static bool read_number(hid_t attribute, hid_t type, void *out)
     return read;
 }
 
+/* h5py's bool: an enumeration over one byte. */
+static bool read_truth(hid_t attribute, int64_t *out)
+{
+    hid_t stored = H5Aget_type(attribute);
+    hid_t space = H5Aget_space(attribute);
+    int8_t truth = 0;
+    bool read = H5Tget_class(stored) == H5T_ENUM && H5Tget_size(stored) == 1 &&
+                H5Sget_simple_extent_npoints(space) == 1 && H5Aread(attribute, stored, &truth) >= 0;
+    H5Sclose(space);
+    H5Tclose(stored);
+    if (read)
+        *out = truth;
+    return read;
+}
+
 bool cp_h5lib_integer(cp_h5_id attribute, int64_t *out)
 {
-    return read_number(attribute, H5T_NATIVE_INT64, out);
+    return read_number(attribute, H5T_NATIVE_INT64, out) || read_truth(attribute, out);
+}
+
+bool cp_h5lib_integers(cp_h5_id attribute, int64_t *out, int room, int *count)
+{
+    hid_t stored = H5Aget_type(attribute);
+    hid_t space = H5Aget_space(attribute);
+    hssize_t points = H5Sget_simple_extent_npoints(space);
+    bool read = H5Tget_class(stored) == H5T_INTEGER && points >= 0 && points <= room &&
+                H5Sget_simple_extent_ndims(space) <= 1 &&
+                (points == 0 || H5Aread(attribute, H5T_NATIVE_INT64, out) >= 0);
+    *count = read ? (int)points : 0;
+    H5Sclose(space);
+    H5Tclose(stored);
+    return read;
 }
 
 bool cp_h5lib_real(cp_h5_id attribute, double *out)

@@ -54,7 +54,8 @@ cp_status cp_h5_is_text(cp_h5 *file, const char *path, bool *text);
 cp_status cp_h5_read_text(cp_h5 *file, cp_pool *pool, const char *path, const char **text, size_t *length);
 
 /* Attributes of a group or dataset. An absent one leaves `out` (and `found` false); one of another type is refused.
- * A document is a string of any length, of which nothing was checked. Lines are a string or a list of strings, each followed by a newline. An integer may be stored as any integer type, a
+ * A document is a string of any length, of which nothing was checked. Lines are a string or a list of strings, each followed by a newline. An integer may be stored as any integer type, or as
+ * Python's bool, a
  * real as any number. */
 cp_status cp_h5_text(cp_h5 *file, cp_pool *pool, const char *object, const char *name, const char **out,
                      bool *found);
@@ -63,6 +64,8 @@ cp_status cp_h5_document(cp_h5 *file, cp_pool *pool, const char *object, const c
 cp_status cp_h5_lines(cp_h5 *file, cp_pool *pool, const char *object, const char *name, const char **out,
                       bool *found);
 cp_status cp_h5_integer(cp_h5 *file, const char *object, const char *name, int64_t *out, bool *found);
+cp_status cp_h5_integers(cp_h5 *file, const char *object, const char *name, int64_t *out, int room,
+                         int *count, bool *found); /* a scalar is one; more than `room` are refused */
 cp_status cp_h5_real(cp_h5 *file, const char *object, const char *name, double *out, bool *found);
 cp_status cp_h5_has(cp_h5 *file, const char *object, const char *name, bool *found);
 

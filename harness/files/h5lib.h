@@ -79,6 +79,7 @@ void cp_h5lib_strings_close(cp_h5_strings *strings);
 
 /* One number; any integer is a real too. */
 bool cp_h5lib_integer(cp_h5_id attribute, int64_t *out);
+bool cp_h5lib_integers(cp_h5_id attribute, int64_t *out, int room, int *count);
 bool cp_h5lib_real(cp_h5_id attribute, double *out);
 
 /* ---- copying ----------------------------------------------------------------------------------------------------- */

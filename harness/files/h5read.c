@@ -408,6 +408,19 @@ cp_status cp_h5_integer(cp_h5 *file, const char *object, const char *name, int64
     return read ? CP_OK : not_one(file, object, name, "integer");
 }
 
+cp_status cp_h5_integers(cp_h5 *file, const char *object, const char *name, int64_t *out, int room,
+                         int *count, bool *found)
+{
+    cp_h5_id attribute;
+    CP_TRY(open_attribute(file, object, name, &attribute));
+    *found = attribute >= 0;
+    bool read = !*found || cp_h5lib_integers(attribute, out, room, count);
+    cp_h5lib_release(attribute);
+    return read ? CP_OK
+                : cp_fail(CP_BAD_INPUT, "%s: %s: attribute %s: expected a list of at most %d integers",
+                          file->path, object, name, room);
+}
+
 cp_status cp_h5_real(cp_h5 *file, const char *object, const char *name, double *out, bool *found)
 {
     cp_h5_id attribute;

@@ -1,5 +1,6 @@
 #include "harness/files/join_parts.h"
 #include "harness/files/join_rules.h"
+#include "harness/files/slices.h"
 #include "harness/files/text.h"
 
 #include <inttypes.h>
@@ -100,9 +101,15 @@ static cp_status check_pieces(const cp_source *part, const cp_source_tensor *fou
 static cp_status join_tensor(joined *j, cp_source_tensor *out, int64_t *index, const char *name)
 {
     const cp_source *owner = NULL;
+    bool sliced = false;
+    for (size_t p = 0; p < j->count; p++)
+        index[p] = cp_source_find(j->parts[p], name);
+    if (cp_join_rule_of(name) == CP_RULE_GRADIENT)
+        CP_TRY(cp_slices_join(&sliced, out, j->parts, index, j->count));
+    if (sliced)
+        return cp_pool_text(&j->pool, &out->name, name);
     for (size_t p = 0; p < j->count; p++) {
         const cp_source *part = j->parts[p];
-        index[p] = cp_source_find(part, name);
         if (index[p] < 0)
             continue;
         const cp_source_tensor *piece = &part->tensors[index[p]];
@@ -216,6 +223,9 @@ static cp_status read_sum(const joined *j, size_t tensor, int64_t first, int64_t
 static cp_status read_gradient(const joined *j, size_t tensor, int64_t first, int64_t count, double *out)
 {
     cp_gradient_kind kind = j->parts[0]->declaration.gradients;
+    const cp_source_tensor *whole = &j->tensors[tensor];
+    if (whole->slice)
+        return cp_slices_read(whole, j->parts, index_of(j, tensor), j->count, first, count, out);
     if (kind == CP_GRADIENTS_REDUCED)
         return read_part(j, 0, tensor, first, count, out);
     CP_TRY(read_sum(j, tensor, first, count, out));
@@ -300,9 +310,10 @@ size_t cp_join_parts(const cp_source *source, cp_source *const **parts, const cp
 
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
 
-static cp_status compare_replica(const joined *j, size_t tensor, size_t part, double *difference)
+static cp_status compare_replica(const joined *j, size_t tensor, size_t other, size_t part,
+                                 double *difference)
 {
-    const cp_source_tensor *t = &j->tensors[tensor];
+    const cp_source_tensor *t = &j->parts[part]->tensors[index_of(j, tensor)[part]];
     int64_t count = 1;
     for (int axis = 0; axis < t->dims; axis++)
         count *= t->extent[axis];
@@ -310,7 +321,7 @@ static cp_status compare_replica(const joined *j, size_t tensor, size_t part, do
     enum { STEP = sizeof first / sizeof *first };
     for (int64_t done = 0; done < count; done += STEP) {
         int64_t n = count - done < STEP ? count - done : STEP;
-        CP_TRY(read_part(j, 0, tensor, done, n, first));
+        CP_TRY(read_part(j, other, tensor, done, n, first));
         CP_TRY(read_part(j, part, tensor, done, n, j->block));
         for (int64_t i = 0; i < n; i++) {
             squares += (j->block[i] - first[i]) * (j->block[i] - first[i]);
@@ -334,8 +345,11 @@ cp_status cp_join_replicas(const cp_source *source, size_t tensor, double *diffe
                       (how == CP_RULE_GRADIENT && said->gradients == CP_GRADIENTS_REDUCED) ||
                       (how == CP_RULE_LOSS && said->loss_kind == CP_LOSS_GLOBAL);
     for (size_t p = 1; replicated && p < j->count; p++) {
-        double one;
-        CP_TRY(compare_replica(j, tensor, p, &one));
+        double one = 0;
+        bool sliced = source->tensors[tensor].slice;
+        int64_t other = sliced ? cp_slices_twin(j->parts, index_of(j, tensor), p) : 0;
+        if (other >= 0)
+            CP_TRY(compare_replica(j, tensor, (size_t)other, p, &one));
         *difference = one > *difference ? one : *difference;
     }
     return CP_OK;

@@ -148,6 +148,8 @@ static cp_status check_fit(const mapped *m, const cp_name_rule *rule, const cp_s
                            int64_t rows, int64_t turn)
 {
     char why[96];
+    if (stored->slice && (rule->cut || rule->transpose))
+        return does_not_fit(m, stored, "takes apart, though it is a slice");
     if (rule->transpose && stored->dims != 2)
         return does_not_fit(m, stored, "transposes as a matrix");
     if (rule->cut && rule->axis >= stored->dims)

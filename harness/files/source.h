@@ -60,6 +60,10 @@ typedef struct cp_source_tensor {
     cp_dtype dtype; /* as stored */
     int dims;       /* 0: a scalar */
     int64_t extent[CP_MAX_DIMS];
+    /* Of one rank's slice of a gradient, else false and zero: the extents of the whole, where the slice begins in it, and
+     * whether other ranks hold the same slice. */
+    bool slice, replicated;
+    int64_t whole[CP_MAX_DIMS], offset[CP_MAX_DIMS];
 } cp_source_tensor;
 
 /* What one dump file says was run: an input as it reached the model, or a weight after loading. */

@@ -36,14 +36,6 @@ static void partial_gradients(const char *path)
 {
     odd_group(path, "/grads_partial");
 }
-static void slices(const char *path)
-{
-    odd_integer(path, "/grads/w", "global_shape", 8);
-}
-static void offsets(const char *path)
-{
-    odd_integer(path, "/grads/w", "offset", 0);
-}
 static void data_parallel(const char *path)
 {
     odd_integer(path, "/", "dp_size", 2);
@@ -173,8 +165,6 @@ static void refusals(void **state)
         {logsumexp, CP_INCOMPARABLE, "declares the object /logsumexp"},
         {target_logit, CP_INCOMPARABLE, "declares the object /target_logit"},
         {partial_gradients, CP_INCOMPARABLE, "declares the object /grads_partial"},
-        {slices, CP_INCOMPARABLE, "/grads/w: declares attribute global_shape"},
-        {offsets, CP_INCOMPARABLE, "/grads/w: declares attribute offset"},
         {data_parallel, CP_BAD_INPUT, "attribute dp_rank: expected below dp_size 2, found 2"},
         {odd_loss_kind, CP_INCOMPARABLE,
          "declares loss_kind = \"average\", which this version does not know"},

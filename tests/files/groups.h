@@ -6,6 +6,7 @@ int attention_tests(void);
 int calibration_tests(void);
 int divisor_tests(void);
 int name_map_tests(void);
+int slices_tests(void);
 int ran_tests(void);
 int text_tests(void);
 int source_tests(void);

@@ -276,6 +276,21 @@ void odd_integer(const char *file, const char *object, const char *name, int val
     replace_attribute(file, object, name, H5T_NATIVE_INT, 0, &value);
 }
 
+void odd_integers(const char *file, const char *object, const char *name, const int *values, size_t count)
+{
+    replace_attribute(file, object, name, H5T_NATIVE_INT, (hsize_t)count, values);
+}
+
+void odd_truth(const char *file, const char *object, const char *name, bool value)
+{
+    int8_t no = 0, yes = 1, stored = value;
+    hid_t type = H5Tenum_create(H5T_NATIVE_INT8);
+    H5Tenum_insert(type, "FALSE", &no);
+    H5Tenum_insert(type, "TRUE", &yes);
+    replace_attribute(file, object, name, type, 0, &stored);
+    H5Tclose(type);
+}
+
 void odd_real(const char *file, const char *object, const char *name, double value)
 {
     replace_attribute(file, object, name, H5T_NATIVE_DOUBLE, 0, &value);

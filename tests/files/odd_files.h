@@ -2,6 +2,7 @@
 #ifndef CPEQ_TESTS_FILES_ODD_FILES_H
 #define CPEQ_TESTS_FILES_ODD_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,6 +63,8 @@ void odd_fixed_text(const char *file, const char *object, const char *name, cons
 void odd_texts(const char *file, const char *object, const char *name, const char *const *values,
                size_t count);
 void odd_integer(const char *file, const char *object, const char *name, int value);
+void odd_integers(const char *file, const char *object, const char *name, const int *values, size_t count);
+void odd_truth(const char *file, const char *object, const char *name, bool value); /* as Python's bool */
 void odd_real(const char *file, const char *object, const char *name, double value);
 void odd_no_attribute(const char *file, const char *object, const char *name);
 
