@@ -50,7 +50,7 @@ static cp_status check_kind(const dump *d, const char *kind)
 
 static cp_status check_unread(const dump *d)
 {
-    static const char *const objects[] = {"/logits_index", "/logsumexp", "/target_logit", "/grads_partial"};
+    static const char *const objects[] = {"/grads_partial"};
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
         cp_h5_kind kind;
         CP_TRY(cp_h5_look(d->file, objects[i], &kind));
@@ -244,15 +244,40 @@ static cp_status read_index(dump *d, index_array *out, const char *path, int mos
     return CP_OK;
 }
 
+/* Which positions the rows of /logits [n,V] are of. */
+static cp_status read_kept(dump *d, cp_declaration *said)
+{
+    index_array kept;
+    char shape[CP_SHAPE_TEXT];
+    CP_TRY(read_index(d, &kept, "/logits_index", 2));
+    if (!kept.values)
+        return CP_OK;
+    int64_t found = cp_source_find(&d->results.source, "logits");
+    if (kept.dims != 2 || kept.extent[1] != 2)
+        return cp_fail(CP_BAD_INPUT, "%s: /logits_index: expected int64 [n,2], found %s", path_of(d),
+                       cp_shape_text(shape, kept.dims, kept.extent));
+    if (found < 0)
+        return cp_fail(CP_INCOMPARABLE, "%s: /logits_index: expected beside /logits, found alone",
+                       path_of(d));
+    const cp_source_tensor *logits = &d->results.tensors[found];
+    if (logits->dims != 2 || logits->extent[0] != kept.extent[0])
+        return cp_fail(CP_BAD_INPUT, "%s: /logits: shape %s, expected [%" PRId64 ",V] as logits_index",
+                       path_of(d), cp_shape_text(shape, logits->dims, logits->extent), kept.extent[0]);
+    said->logits_rows = kept.extent[0];
+    said->logits_index = kept.values;
+    return CP_OK;
+}
+
 /* The first tensor with one row a token: it tells B and S where the indices do not. */
-static const cp_source_tensor *find_rows(const dump *d)
+static const cp_source_tensor *find_rows(const dump *d, const cp_declaration *said)
 {
     static const char *const names[] = {"token_loss", "logits", "grads/inputs_embeds", "out", "lse", "dq",
                                         "dk",         "dv"};
     const cp_source *source = &d->results.source;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int64_t found = cp_source_find(source, names[i]);
-        if (found >= 0 && source->tensors[found].dims >= 2)
+        bool some = found >= 0 && said->logits_index && strcmp(names[i], "logits") == 0;
+        if (found >= 0 && !some && source->tensors[found].dims >= 2)
             return &source->tensors[found];
     }
     for (size_t t = 0; t < source->count; t++)
@@ -282,10 +307,11 @@ static cp_status read_indices(dump *d, cp_declaration *said)
     index_array tokens, rows;
     CP_TRY(read_index(d, &tokens, "/token_index", 2));
     CP_TRY(read_index(d, &rows, "/batch_index", 1));
+    CP_TRY(read_kept(d, said));
     if (!tokens.values && said->cp_rank >= 0)
         return cp_fail(CP_INCOMPARABLE, "%s: /token_index: expected in a dump of one rank, found nothing",
                        path_of(d));
-    const cp_source_tensor *example = find_rows(d);
+    const cp_source_tensor *example = find_rows(d, said);
     if (!tokens.values && (!rows.values || !example))
         return CP_OK; /* whole, in order */
     said->B = tokens.dims == 2 ? tokens.extent[0]
@@ -323,7 +349,8 @@ static cp_status read_dump(dump *d, const char *path)
     CP_TRY(check_kind(d, kind));
     CP_TRY(read_declaration(d, kind, &said));
     CP_TRY(check_unread(d));
-    CP_TRY(cp_results_collect(&d->results, d->file, &d->pool, "", "token_index\nbatch_index\n"));
+    CP_TRY(
+        cp_results_collect(&d->results, d->file, &d->pool, "", "token_index\nbatch_index\nlogits_index\n"));
     source->label = label;
     source->close = close_dump;
     CP_TRY(read_slices(d));

@@ -18,11 +18,19 @@ typedef struct joined {
     size_t count;
     int64_t B, T;
     const cp_place *places; /* NULL: one whole part, in order */
+    const cp_place *logits; /* of logits that are kept of some positions alone; NULL: none are */
+    const uint8_t *kept;    /* [B,T] with it */
     cp_source_tensor *tensors;
     int64_t *index; /* [tensor][part]: where the part has it; -1: declared absent */
     double divisor; /* of a summed loss; 0: not known */
     double *block;  /* [BLOCK] */
 } joined;
+
+/* Where the rows of a tensor lie; NULL: in order. */
+static const cp_place *places_of(const joined *j, const char *name)
+{
+    return j->logits && strcmp(name, "logits") == 0 ? j->logits : j->places;
+}
 
 /* ---- the tensors ------------------------------------------------------------------------------------------------- */
 
@@ -67,7 +75,8 @@ static cp_status check_lacking(const joined *j, const cp_source *part, const cp_
 
 static cp_status check_shape(const joined *j, const cp_source *part, const cp_source_tensor *tensor)
 {
-    if (cp_join_rule_of(tensor->name) != CP_RULE_ROWS || !j->places)
+    if (cp_join_rule_of(tensor->name) != CP_RULE_ROWS || !j->places ||
+        places_of(j, tensor->name) == j->logits)
         return CP_OK;
     const cp_declaration *said = &part->declaration;
     if (tensor->dims >= 2 && tensor->extent[0] == said->B && tensor->extent[1] == said->S)
@@ -82,7 +91,10 @@ static cp_status check_shape(const joined *j, const cp_source *part, const cp_so
 static cp_status check_pieces(const cp_source *part, const cp_source_tensor *found, const cp_source *first,
                               const cp_source_tensor *expected)
 {
-    int skipped = cp_join_rule_of(found->name) == CP_RULE_ROWS ? 2 : 0;
+    int skipped = cp_join_rule_of(found->name) != CP_RULE_ROWS ? 0
+                  : part->declaration.logits_index && found->dims == 2 && strcmp(found->name, "logits") == 0
+                      ? 1
+                      : 2;
     bool same = found->dims == expected->dims;
     for (int axis = skipped; same && axis < found->dims; axis++)
         same = found->extent[axis] == expected->extent[axis];
@@ -127,7 +139,11 @@ static cp_status join_tensor(joined *j, cp_source_tensor *out, int64_t *index, c
     if (cp_join_rule_of(name) == CP_RULE_NONE && j->count > 1)
         return cp_fail(CP_INCOMPARABLE, "%s: /%s: no rule says how the ranks' values make one", owner->label,
                        name);
-    if (cp_join_rule_of(name) == CP_RULE_ROWS && j->places) {
+    if (cp_join_rule_of(name) == CP_RULE_ROWS && places_of(j, name)) {
+        if (places_of(j, name) == j->logits) { /* [n,V] */
+            out->dims = 3;
+            out->extent[2] = out->extent[1];
+        }
         out->extent[0] = j->B;
         out->extent[1] = j->T;
     }
@@ -175,21 +191,25 @@ static void scale(double *out, int64_t count, double factor)
 static cp_status read_rows(const joined *j, size_t tensor, int64_t first, int64_t count, double *out)
 {
     const cp_source_tensor *t = &j->tensors[tensor];
+    const cp_place *places = places_of(j, t->name);
     int64_t inner = 1;
     for (int axis = 2; axis < t->dims; axis++)
         inner *= t->extent[axis];
     while (count > 0) {
         int64_t token = first / inner, within = first % inner;
-        cp_place place = j->places[token];
+        cp_place place = places[token];
         int64_t run = inner - within;
         for (int64_t next = 1; run < count && token + next < j->B * j->T; next++) {
-            cp_place follower = j->places[token + next];
+            cp_place follower = places[token + next];
             if (follower.part != place.part || follower.row != place.row + next)
                 break;
             run += inner;
         }
         run = run < count ? run : count;
-        CP_TRY(read_part(j, (size_t)place.part, tensor, place.row * inner + within, run, out));
+        if (place.part != CP_NO_PART)
+            CP_TRY(read_part(j, (size_t)place.part, tensor, place.row * inner + within, run, out));
+        for (int64_t i = 0; place.part == CP_NO_PART && i < run; i++)
+            out[i] = NAN;
         first += run;
         count -= run;
         out += run;
@@ -279,8 +299,8 @@ static cp_status read_joined(const cp_source *source, size_t tensor, int64_t fir
                                                  : read_part(j, 0, tensor, first, count, out));
         break;
     case CP_RULE_ROWS:
-        CP_TRY(j->places ? read_rows(j, tensor, first, count, out)
-                         : read_part(j, 0, tensor, first, count, out));
+        CP_TRY(places_of(j, name) ? read_rows(j, tensor, first, count, out)
+                                  : read_part(j, 0, tensor, first, count, out));
         break;
     case CP_RULE_GRADIENT: CP_TRY(read_gradient(j, tensor, first, count, out)); break;
     case CP_RULE_SAME:
@@ -306,6 +326,11 @@ size_t cp_join_parts(const cp_source *source, cp_source *const **parts, const cp
     *parts = j->parts;
     *places = j->places;
     return j->count;
+}
+
+const uint8_t *cp_join_kept(const cp_source *source)
+{
+    return source->read == read_joined ? ((const joined *)source->state)->kept : NULL;
 }
 
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
@@ -407,7 +432,8 @@ static cp_status describe(joined *j)
     source->declaration = j->parts[0]->declaration;
     cp_declaration *said = &source->declaration;
     said->cp_rank = -1;
-    said->token_index = said->batch_index = NULL;
+    said->token_index = said->batch_index = said->logits_index = NULL;
+    said->logits_rows = 0;
     said->B = j->B;
     said->S = j->T;
     said->loss_kind = CP_LOSS_GLOBAL;
@@ -438,6 +464,7 @@ static cp_status join(joined *j)
     CP_TRY(cp_join_check(j->parts, j->count));
     if (j->parts[0]->declaration.token_index)
         CP_TRY(cp_join_places(&j->pool, &j->places, &j->B, &j->T, j->parts, j->count));
+    CP_TRY(cp_join_kept_places(&j->pool, &j->logits, &j->kept, &j->B, &j->T, j->parts, j->count));
     void *block;
     CP_TRY(cp_pool_take(&j->pool, &block, BLOCK, sizeof *j->block));
     j->block = block;

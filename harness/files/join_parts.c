@@ -163,7 +163,7 @@ static cp_status check_range(const cp_source *part, int64_t B, int64_t T)
 }
 
 /* A part that is no place of any token: not seen yet. */
-enum { NOWHERE = -1 };
+enum { NOWHERE = CP_NO_PART };
 
 static cp_status place_part(cp_place *places, cp_source *const *parts, int32_t index, int64_t T)
 {
@@ -217,5 +217,73 @@ cp_status cp_join_places(cp_pool *pool, const cp_place **places, int64_t *B, int
                            "%s: /token_index: token %" PRId64 " of row %" PRId64 " is on no rank",
                            parts[0]->label, i % *T, i / *T);
     *places = out;
+    return CP_OK;
+}
+
+/* ---- logits of some positions ------------------------------------------------------------------------------------ */
+
+static cp_status check_kept(cp_source *const *parts, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        bool some = parts[i]->declaration.logits_index, first = parts[0]->declaration.logits_index;
+        if (some != first)
+            return cp_fail(CP_INCOMPARABLE, "%s: /logits_index: expected as in %s, found nothing",
+                           parts[some ? 0 : i]->label, parts[some ? i : 0]->label);
+    }
+    return CP_OK;
+}
+
+static cp_status keep_part(cp_place *places, uint8_t *kept, cp_source *const *parts, int32_t index, int64_t B,
+                           int64_t T)
+{
+    const cp_declaration *said = &parts[index]->declaration;
+    for (int64_t i = 0; i < said->logits_rows; i++) {
+        int64_t b = said->logits_index[2 * i], t = said->logits_index[2 * i + 1];
+        if (b < 0 || b >= B || t < 0 || t >= T)
+            return cp_fail(CP_INCOMPARABLE,
+                           "%s: /logits_index: row %" PRId64 ", token %" PRId64 ", expected one of %" PRId64
+                           " rows and %" PRId64 " tokens",
+                           parts[index]->label, b, t, B, T);
+        if (kept[b * T + t])
+            return cp_fail(CP_INCOMPARABLE,
+                           "%s: /logits_index: token %" PRId64 " of row %" PRId64 " is also in %s",
+                           parts[index]->label, t, b, parts[places[b * T + t].part]->label);
+        kept[b * T + t] = 1;
+        places[b * T + t] = (cp_place){index, i};
+    }
+    return CP_OK;
+}
+
+cp_status cp_join_kept_places(cp_pool *pool, const cp_place **places, const uint8_t **kept, int64_t *B,
+                              int64_t *T, cp_source *const *parts, size_t count)
+{
+    *places = NULL;
+    *kept = NULL;
+    CP_TRY(check_kept(parts, count));
+    if (!parts[0]->declaration.logits_index)
+        return CP_OK;
+    bool given = *B > 0 && *T > 0;
+    for (size_t p = 0; p < count && !given; p++) {
+        const cp_declaration *said = &parts[p]->declaration;
+        for (int64_t i = 0; i < said->logits_rows; i++) {
+            *B = said->logits_index[2 * i] >= *B ? said->logits_index[2 * i] + 1 : *B;
+            *T = said->logits_index[2 * i + 1] >= *T ? said->logits_index[2 * i + 1] + 1 : *T;
+        }
+    }
+    int64_t tokens;
+    void *memory, *mask;
+    if (__builtin_mul_overflow(*B, *T, &tokens) || (!given && tokens > TOKENS_TO_SEARCH))
+        return cp_fail(CP_INCOMPARABLE,
+                       "%s: /logits_index: %" PRId64 " rows of %" PRId64 " tokens, expected a batch",
+                       parts[0]->label, *B, *T);
+    CP_TRY(cp_pool_take(pool, &memory, (size_t)tokens + 1, sizeof(cp_place)));
+    CP_TRY(cp_pool_take(pool, &mask, (size_t)tokens + 1, 1));
+    cp_place *out = memory;
+    for (int64_t i = 0; i < tokens; i++)
+        out[i].part = CP_NO_PART;
+    for (size_t p = 0; p < count; p++)
+        CP_TRY(keep_part(out, mask, parts, (int32_t)p, *B, *T));
+    *places = out;
+    *kept = mask;
     return CP_OK;
 }

@@ -13,4 +13,10 @@ cp_status cp_join_check(cp_source **parts, size_t count);
 cp_status cp_join_places(cp_pool *pool, const cp_place **places, int64_t *B, int64_t *T,
                          cp_source *const *parts, size_t count);
 
+/* The same of logits that are kept of some positions alone, and `kept` [B,T], 1 where they are; both NULL where no part
+ * says so. Elsewhere the part is CP_NO_PART. CP_INCOMPARABLE: an index outside of the batch, or one twice. */
+enum { CP_NO_PART = -1 };
+cp_status cp_join_kept_places(cp_pool *pool, const cp_place **places, const uint8_t **kept, int64_t *B,
+                              int64_t *T, cp_source *const *parts, size_t count);
+
 #endif

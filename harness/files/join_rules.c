@@ -12,6 +12,8 @@ static const struct {
     {"aux_loss", CP_RULE_SAME, false},
     {"token_loss", CP_RULE_ROWS, false},
     {"logits", CP_RULE_ROWS, false},
+    {"logsumexp", CP_RULE_ROWS, false},
+    {"target_logit", CP_RULE_ROWS, false},
     {"grads/inputs_embeds", CP_RULE_ROWS, true},
     {"out", CP_RULE_ROWS, false},
     {"lse", CP_RULE_ROWS, false},

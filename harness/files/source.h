@@ -43,7 +43,9 @@ typedef struct cp_declaration {
     int64_t B, S;            /* extents of token_index; S is the local length */
     const int64_t
         *token_index; /* [B,S]: global index of each local position, -1 = padding; NULL: whole, in order */
-    const int64_t *batch_index; /* [B]: global row; NULL: all, in order */
+    const int64_t *batch_index;  /* [B]: global row; NULL: all, in order */
+    int64_t logits_rows;         /* of logits [n,V] that are of some positions alone; else 0 */
+    const int64_t *logits_index; /* [n,2]: global row and position of each; NULL: logits of all positions */
 } cp_declaration;
 
 /* The defaults of the format: whole, float64 not declared, a global loss, reduced gradients, nothing said. */
@@ -137,6 +139,9 @@ typedef struct cp_place {
 /* The parts of a joined source, by rank, and the places of all tokens [B,T] in them (NULL: one whole part, in order). 0
  * for any other source. */
 size_t cp_join_parts(const cp_source *source, cp_source *const **parts, const cp_place **places);
+
+/* [B,T] of a joined source: 1 where its logits are kept; NULL: all are. Others are read as NaN. */
+const uint8_t *cp_join_kept(const cp_source *source);
 
 /* Largest relative Frobenius difference between the ranks' replicas of a reduced gradient or of a global loss (infinite
  * where one of them is not finite); 0 for anything else. */

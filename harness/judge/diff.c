@@ -1,5 +1,6 @@
 #include "harness/judge/diff.h"
 
+#include "harness/judge/derived.h"
 #include "harness/judge/measure.h"
 #include "harness/judge/names.h"
 #include "harness/judge/next.h"
@@ -172,6 +173,8 @@ static expectation expectation_of(const judgement *j, const measurement *m)
 {
     const cp_sides *sides = &j->sides;
     const char *name = m->pair.expected >= 0 ? sides->expected->tensors[m->pair.expected].name : m->pair.name;
+    if (cp_derived_name(name)) /* neither is off by more than the logits are */
+        name = "logits";
     const cp_group *group = is_gradient(name) ? cp_groups_find(&j->groups, cp_name_layer(name)) : NULL;
     return (expectation){name, sides->fixture ? cp_name_gradient(sides->fixture, name) : NULL,
                          group ? group->norm : 0};
@@ -256,7 +259,8 @@ static cp_status judge(const judgement *j, const measurement *m)
     bool close = s->error_norm <= tensor->norm_limit && s->largest_error <= tensor->element_limit;
     bool zero = s->largest_actual == 0 && !(s->expected_norm <= noise);
     if (s->judged == 0)
-        decide(tensor, CP_NOT_COMPARABLE, "every position is padding: there is nothing to judge");
+        decide(tensor, CP_NOT_COMPARABLE,
+               "every position is padding, or was not kept: there is nothing to judge");
     else if (s->nonfinite_expected + s->nonfinite_actual > 0)
         say_nonfinite(tensor, s);
     else if (s->zero_violations > 0)
@@ -414,11 +418,33 @@ static cp_status judge_tensors(judgement *j)
     return CP_OK;
 }
 
+/* Logits of some positions alone are judged there, and that is said. */
+static void keep_logits(judgement *j)
+{
+    const cp_source *sides[] = {j->sides.expected, j->sides.actual};
+    const uint8_t *kept[2];
+    for (int i = 0; i < 2; i++) {
+        const cp_declaration *said = &sides[i]->declaration;
+        int64_t count = 0;
+        kept[i] = cp_join_kept(sides[i]);
+        for (int64_t k = 0; kept[i] && k < said->B * said->S; k++)
+            count += kept[i][k];
+        if (kept[i])
+            cp_result_note(j->result,
+                           "%s keeps logits of %" PRId64 " of %" PRId64
+                           " positions (logits_index): those of others are not judged",
+                           sides[i]->label, count, said->B * said->S);
+    }
+    const cp_declaration *any = &sides[kept[0] ? 0 : 1]->declaration;
+    cp_places_keep(&j->measure.places, any->B, any->S, kept[0], kept[1]);
+}
+
 /* Numbers of two different runs would say nothing: the values are then not looked at. */
 static cp_status judge_all(judgement *j, const cp_diff_options *options)
 {
     j->limits = cp_runs_limits(j->result, &j->sides, options);
     if (cp_runs_check(j->result, &j->sides)) {
+        keep_logits(j);
         j->owners = cp_bins_open(&j->result->bins, &j->sides, &j->measure.places);
         CP_TRY(cp_ran_judge(j->result, &j->sides, &j->measure.places));
         CP_TRY(judge_tensors(j));
@@ -441,7 +467,10 @@ cp_status cp_diff(cp_result *result, const cp_source *expected, const cp_source 
                        options->rtol, options->atol);
     result->expected_label = cp_sentence_copy(expected->label);
     result->actual_label = cp_sentence_copy(actual->label);
-    judgement j = {.result = result, .sides = {expected, actual, fixture, options->only}};
+    bool truth = fixture && expected == fixture->expected;
+    cp_source *derived = truth ? cp_derived_open(expected, actual, &fixture->batch) : NULL;
+    judgement j = {.result = result,
+                   .sides = {derived ? derived : expected, actual, fixture, options->only, truth}};
     cp_measure_open(&j.measure, &j.sides);
     cp_status status = judge_all(&j, options);
     cp_measure_close(&j.measure);
@@ -449,6 +478,7 @@ cp_status cp_diff(cp_result *result, const cp_source *expected, const cp_source 
     cp_groups_close(&j.groups);
     free(j.pairs);
     free(j.measurements);
+    cp_source_close(derived);
     if (status != CP_OK)
         cp_result_close(result);
     return status;

@@ -25,6 +25,7 @@ static bool is_one_of(const char *name, const char *const names[])
     return false;
 }
 
+static const char *const LOGITS_OR_INSTEAD[] = {"logits", "logsumexp", "target_logit", NULL};
 static const char *const ATTENTION_OUTPUTS[] = {"out", "lse", NULL};
 static const char *const ATTENTION_GRADIENTS[] = {"dq", "dk", "dv", "dsink", NULL};
 
@@ -34,7 +35,7 @@ bool cp_name_kind(cp_tensor_kind *kind, const char *name)
         *kind = CP_TENSOR_LOSS;
     else if (strcmp(name, "token_loss") == 0)
         *kind = CP_TENSOR_TOKEN_LOSS;
-    else if (strcmp(name, "logits") == 0)
+    else if (is_one_of(name, LOGITS_OR_INSTEAD))
         *kind = CP_TENSOR_LOGITS;
     else if (is_one_of(name, ATTENTION_OUTPUTS))
         *kind = CP_TENSOR_OUTPUT;

@@ -16,6 +16,7 @@ typedef struct cp_sides {
     const cp_source *expected, *actual;
     const cp_fixture *fixture; /* NULL: none */
     const char *only;          /* NULL: all */
+    bool truth;                /* the expected side is the fixture's own */
 } cp_sides;
 
 /* Whether the expected side is the fixture's own. */

@@ -1,5 +1,6 @@
 #include "harness/judge/places.h"
 
+#include "harness/files/targets.h"
 #include "harness/judge/names.h"
 
 #include <stdlib.h>
@@ -28,6 +29,30 @@ static void open_positions(cp_places *places, const cp_batch *batch)
             places->embeds[i] = CP_PLACE_ZERO;
         }
     }
+}
+
+static void open_targets(cp_places *places, const cp_batch *batch)
+{
+    if (!batch->labels && !batch->shift_labels)
+        return;
+    places->targets = filled(batch->B * batch->T, CP_PLACE_JUDGED);
+    for (int64_t i = 0; i < batch->B * batch->T; i++)
+        if (places->rows[i] == CP_PLACE_UNJUDGED ||
+            cp_batch_target(batch, i / batch->T, i % batch->T) == CP_IGNORED)
+            places->targets[i] = CP_PLACE_UNJUDGED;
+}
+
+void cp_places_keep(cp_places *places, int64_t B, int64_t T, const uint8_t *expected, const uint8_t *actual)
+{
+    if ((!expected && !actual) || (places->rows && (B != places->B || T != places->T)))
+        return;
+    places->B = B;
+    places->T = T;
+    places->logits = filled(B * T, CP_PLACE_JUDGED);
+    for (int64_t i = 0; i < B * T; i++)
+        if ((places->rows && places->rows[i] == CP_PLACE_UNJUDGED) || (expected && !expected[i]) ||
+            (actual && !actual[i]))
+            places->logits[i] = CP_PLACE_UNJUDGED;
 }
 
 static const cp_weight *first_ending(const cp_fixture *fixture, const char *const *endings)
@@ -82,6 +107,7 @@ void cp_places_open(cp_places *places, const cp_fixture *fixture)
     if (!fixture)
         return;
     open_positions(places, &fixture->batch);
+    open_targets(places, &fixture->batch);
     open_ids(places, fixture);
 }
 
@@ -89,6 +115,8 @@ void cp_places_close(cp_places *places)
 {
     free(places->rows);
     free(places->embeds);
+    free(places->logits);
+    free(places->targets);
     free(places->ids);
     *places = (cp_places){0};
 }
@@ -111,6 +139,13 @@ bool cp_places_rows(cp_rows *rows, const cp_places *places, const char *name, cp
         return true;
     }
     bool embeds = strcmp(name, CP_INPUTS_EMBEDS) == 0;
+    const uint8_t *own = strcmp(name, "logits") == 0         ? places->logits
+                         : strcmp(name, "target_logit") == 0 ? places->targets
+                                                             : NULL;
+    if (own && dims >= 2 && extent[0] == places->B && extent[1] == places->T) {
+        *rows = (cp_rows){own, product(extent + 2, dims - 2)};
+        return true;
+    }
     if (!places->rows || kind == CP_TENSOR_LOSS || (kind == CP_TENSOR_GRADIENT && !cp_name_has_rows(name)))
         return true;
     bool fits = dims >= 2 && extent[0] == places->B && extent[1] == places->T;

@@ -17,6 +17,8 @@ typedef struct cp_places {
     int64_t B, T;
     uint8_t *rows;         /* [B,T]: padding is not judged */
     uint8_t *embeds;       /* [B,T]: padding must be zero */
+    uint8_t *logits;       /* [B,T]: nor is a position whose logits were not kept; NULL: as `rows` */
+    uint8_t *targets;      /* [B,T]: nor is a position that predicts nothing; NULL: as `rows` */
     const char *embedding; /* the untied embedding whose unused ids must be zero; NULL: none */
     int64_t V;
     uint8_t *ids; /* [V] */
@@ -25,6 +27,9 @@ typedef struct cp_places {
 /* A position is padding where attention_mask is 0 or document_ids is -1. An id that does not stand in the batch has a
  * gradient of exactly zero where the embedding is no output matrix too. `fixture` NULL: everything is judged. */
 void cp_places_open(cp_places *places, const cp_fixture *fixture);
+
+/* Logits are judged where both sides have them; NULL: a side has all. [B,T] each. */
+void cp_places_keep(cp_places *places, int64_t B, int64_t T, const uint8_t *expected, const uint8_t *actual);
 void cp_places_close(cp_places *places);
 
 /* False: the tensor should have a row for every position of the batch, and has not. */

@@ -20,17 +20,18 @@ static void fixture_kind(const char *path)
 {
     odd_text(path, "/", "kind", "fixture");
 }
-static void logits_index(const char *path)
+static void kept_of_whole(const char *path)
 {
     odd_dataset(path, "/logits_index", ODD_I64, ODD_CONTIGUOUS, 2, pairs, zeros);
 }
-static void logsumexp(const char *path)
+static void kept_in_threes(const char *path)
 {
-    odd_dataset(path, "/logsumexp", ODD_F64, ODD_CONTIGUOUS, 2, pairs, zeros);
+    odd_dataset(path, "/logits_index", ODD_I64, ODD_CONTIGUOUS, 1, few, zeros);
 }
-static void target_logit(const char *path)
+static void kept_of_nothing(const char *path)
 {
-    odd_dataset(path, "/target_logit", ODD_F64, ODD_CONTIGUOUS, 2, pairs, zeros);
+    kept_of_whole(path);
+    odd_remove(path, "/logits");
 }
 static void partial_gradients(const char *path)
 {
@@ -161,9 +162,9 @@ static void refusals(void **state)
     } cases[] = {
         {digest_kind, CP_INCOMPARABLE, "declares kind digest, which this version does not read"},
         {fixture_kind, CP_BAD_INPUT, "attribute kind: expected \"dump\", found \"fixture\""},
-        {logits_index, CP_INCOMPARABLE, "declares the object /logits_index"},
-        {logsumexp, CP_INCOMPARABLE, "declares the object /logsumexp"},
-        {target_logit, CP_INCOMPARABLE, "declares the object /target_logit"},
+        {kept_of_whole, CP_BAD_INPUT, "/logits: shape [2,5,3], expected [4,V] as logits_index"},
+        {kept_in_threes, CP_BAD_INPUT, "/logits_index: expected int64 [n,2], found [3]"},
+        {kept_of_nothing, CP_INCOMPARABLE, "/logits_index: expected beside /logits, found alone"},
         {partial_gradients, CP_INCOMPARABLE, "declares the object /grads_partial"},
         {data_parallel, CP_BAD_INPUT, "attribute dp_rank: expected below dp_size 2, found 2"},
         {odd_loss_kind, CP_INCOMPARABLE,
@@ -227,9 +228,49 @@ static void extras_are_tensors_and_strangers_are_ignored(void **state)
     test_remove_directory(directory);
 }
 
+/* Logits of some positions that are none of the batch, or one twice. */
+static void kept_positions(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t index[4];
+        const char *words; /* NULL: they join */
+    } rows[] = {{{0, 1, 1, 4}, NULL},
+                {{0, 1, 0, 1}, "/logits_index: token 1 of row 0 is also in "},
+                {{0, 1, 2, 0}, "/logits_index: row 2, token 0, expected one of 2 rows and 5 tokens"},
+                {{0, 1, 0, -1}, "/logits_index: row 0, token -1, expected one of"}};
+    static const uint64_t two[] = {2, 2}, kept[] = {2, SAMPLE_V};
+    static const int64_t labels[SAMPLE_B * SAMPLE_T];
+    static const cp_batch batch = {.B = SAMPLE_B, .T = SAMPLE_T, .labels = labels};
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES];
+    const char *paths = path;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const double values[] = {1, 2, 3, 4, 5, 6};
+        double read[SAMPLE_B * SAMPLE_T * SAMPLE_V];
+        cp_source *source;
+        sample_dump(path, directory);
+        odd_remove(path, "/logits");
+        odd_dataset(path, "/logits", ODD_F64, ODD_CONTIGUOUS, 2, kept, values);
+        odd_dataset(path, "/logits_index", ODD_I64, ODD_CONTIGUOUS, 2, two, rows[i].index);
+        if (rows[i].words) {
+            assert_status(cp_dumps_open(&source, &paths, 1, &batch), CP_INCOMPARABLE, rows[i].words);
+            continue;
+        }
+        assert_ok(cp_dumps_open(&source, &paths, 1, &batch));
+        size_t logits = (size_t)cp_source_find(source, "logits");
+        assert_int_equal(source->tensors[logits].dims, 3);
+        assert_ok(cp_source_read_all(source, logits, read));
+        assert_true(isnan(read[0]) && read[SAMPLE_V] == 1 && read[9 * SAMPLE_V + 2] == 6);
+        assert_int_equal(cp_join_kept(source)[1] + cp_join_kept(source)[9], 2);
+        cp_source_close(source);
+    }
+    test_remove_directory(directory);
+}
+
 int dump_refusals_tests(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(refusals),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refusals), cmocka_unit_test(kept_positions),
                                        cmocka_unit_test(extras_are_tensors_and_strangers_are_ignored)};
     return cmocka_run_group_tests_name("dump refusals", tests, NULL, NULL);
 }

@@ -107,6 +107,44 @@ static void parts_tell_which_rank_held_what(void **state)
     assert_near(losses->rank_share[1], 1, 0);
 }
 
+/* ---- logits of some positions ---- */
+
+static void logits_of_some_positions(void **state)
+{
+    (void)state;
+    static const int64_t index[2][2 * 2] = {{1, 0, 0, 1}, {0, 3}}; /* (row, position) */
+    static world_side sides[2];
+    cp_source *parts[2];
+    const world_tensor *whole = world_expected(&w, "logits");
+    for (int rank = 0; rank < 2; rank++) {
+        world_side *side = &sides[rank];
+        cut(side, &w.actual, rank);
+        side->declaration.logits_index = index[rank];
+        side->declaration.logits_rows = 2 - rank;
+        world_tensor *logits = world_find(side, "logits");
+        logits->dims = 2;
+        logits->extent[0] = 2 - rank;
+        logits->extent[1] = WORLD_V;
+        for (int i = 0; i < 2 - rank; i++)
+            memcpy(logits->values + i * WORLD_V,
+                   whole->values + (index[rank][2 * i] * WORLD_T + index[rank][2 * i + 1]) * WORLD_V,
+                   WORLD_V * sizeof *whole->values);
+    }
+    for (int wrong = 0; wrong < 2; wrong++) {
+        world_find(&sides[1], "logits")->values[2] += wrong;
+        for (int rank = 0; rank < 2; rank++)
+            parts[rank] = world_source(&sides[rank], rank ? "rank-0001.h5" : "rank-0000.h5");
+        assert_ok(cp_source_join(&w.judged, parts, 2, WORLD_B, WORLD_T));
+        world_expect(&w, wrong ? CP_DIFFERENT : CP_SAME);
+        assert_int_equal(world_result(&w, "logits")->judged, 3 * WORLD_V);
+        world_expect_note(&w,
+                          "keeps logits of 3 of 8 positions (logits_index): those of others are not judged");
+    }
+    assert_int_equal(world_result(&w, "logits")->worst_index[0], 0);
+    assert_int_equal(world_result(&w, "logits")->worst_index[1], 3);
+    assert_int_equal(world_result(&w, "logits")->worst_index[2], 2);
+}
+
 /* ---- blocks ---- */
 
 /* Several blocks, and rows that begin inside them. */
@@ -164,6 +202,7 @@ int joined_tests(void)
         TEST(replicas_that_differ_within_the_limits_are_noted),
         TEST(replicas_that_differ_beyond_them_are_different),
         TEST(parts_tell_which_rank_held_what),
+        TEST(logits_of_some_positions),
         TEST(large_tensors_are_streamed),
     };
     return cmocka_run_group_tests_name("joined", tests, NULL, NULL);

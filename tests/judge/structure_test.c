@@ -151,6 +151,34 @@ static void a_whole_kind_is_missing(void **state)
     }
 }
 
+static void logsumexp_and_target_logit_instead_of_logits(void **state)
+{
+    (void)state;
+    static const int64_t labels[] = {1, 2, 3, 4, 5, 0, 1, CP_IGNORED};
+    w.fixture.batch.labels = labels;
+    const world_tensor *logits = world_expected(&w, "logits");
+    world_tensor *sums = world_add(&w.actual, "logsumexp", 2, (int64_t[]){WORLD_B, WORLD_T});
+    world_tensor *targets = world_add(&w.actual, "target_logit", 2, (int64_t[]){WORLD_B, WORLD_T});
+    for (int i = 0; i < WORLD_B * WORLD_T; i++) {
+        double sum = 0;
+        for (int v = 0; v < WORLD_V; v++)
+            sum += exp(logits->values[i * WORLD_V + v]);
+        sums->values[i] = log(sum);
+        bool predicts = i % WORLD_T < WORLD_T - 1 && labels[i + 1] != CP_IGNORED;
+        targets->values[i] = predicts ? logits->values[i * WORLD_V + labels[i + 1]] : NAN;
+    }
+    world_expect(&w, CP_SAME); /* beside logits they are judged too */
+    assert_int_equal(world_result(&w, "target_logit")->judged, 5);
+    assert_int_equal(world_result(&w, "logsumexp")->judged, 7);
+    world_drop(&w.actual, "logits");
+    world_expect(&w, CP_SAME);
+    world_expect_note(&w, "actual.h5 has no logits: judged by their logsumexp and target_logit");
+    world_actual(&w, "target_logit")->values[0] += 1e-9;
+    world_expect_tensor(&w, "target_logit", CP_DIFFERENT, "times its limit");
+    world_drop(&w.actual, "target_logit");
+    world_expect_tensor(&w, "logits", CP_NOT_COMPARABLE, "missing from actual.h5");
+}
+
 static void token_losses_may_be_missing(void **state)
 {
     (void)state;
@@ -362,6 +390,7 @@ int structure_tests(void)
         TEST(nothing_to_compare),
         TEST(everything_is_padding),
         TEST(a_whole_kind_is_missing),
+        TEST(logsumexp_and_target_logit_instead_of_logits),
         TEST(token_losses_may_be_missing),
         TEST(an_expectation_is_missing),
         TEST(only_some),
