@@ -34,32 +34,6 @@ static const cp_place *places_of(const joined *j, const char *name)
 
 /* ---- the tensors ------------------------------------------------------------------------------------------------- */
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* The union of all parts' names, sorted. */
-static cp_status collect_names(joined *j, const char ***names, size_t *count)
-{
-    size_t room = 0;
-    for (size_t p = 0; p < j->count; p++)
-        room += j->parts[p]->count;
-    void *memory;
-    CP_TRY(cp_pool_take(&j->pool, &memory, room, sizeof(char *)));
-    const char **all = *names = memory;
-    size_t used = 0;
-    for (size_t p = 0; p < j->count; p++)
-        for (size_t t = 0; t < j->parts[p]->count; t++)
-            all[used++] = j->parts[p]->tensors[t].name;
-    qsort(all, used, sizeof *all, compare_names);
-    *count = 0;
-    for (size_t i = 0; i < used; i++)
-        if (*count == 0 || strcmp(all[*count - 1], all[i]) != 0)
-            all[(*count)++] = all[i];
-    return CP_OK;
-}
-
 /* A rank whose gradient is None adds nothing to a sum; among replicas it contradicts the others. */
 static cp_status check_lacking(const joined *j, const cp_source *part, const cp_source *other,
                                const char *name)
@@ -155,7 +129,7 @@ static cp_status join_tensors(joined *j)
     const char **names;
     size_t count;
     void *tensors, *index;
-    CP_TRY(collect_names(j, &names, &count));
+    CP_TRY(cp_join_names(&j->pool, &names, &count, j->parts, j->count));
     CP_TRY(cp_pool_take(&j->pool, &tensors, count, sizeof *j->tensors));
     CP_TRY(cp_pool_take(&j->pool, &index, count * j->count, sizeof *j->index));
     j->tensors = tensors;

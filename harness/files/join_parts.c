@@ -121,6 +121,34 @@ cp_status cp_join_check(cp_source **parts, size_t count)
     return check_same_run(parts, count);
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+cp_status cp_join_names(cp_pool *pool, const char ***names, size_t *name_count, cp_source *const *parts,
+                        size_t count)
+{
+    size_t room = 0;
+    for (size_t p = 0; p < count; p++)
+        room += parts[p]->count;
+    void *memory;
+    CP_TRY(cp_pool_take(pool, &memory, room, sizeof(char *)));
+    const char **all = *names = memory;
+    size_t used = 0;
+    for (size_t p = 0; p < count; p++)
+        for (size_t t = 0; t < parts[p]->count; t++)
+            all[used++] = parts[p]->tensors[t].name;
+    qsort(all, used, sizeof *all, compare_names);
+    *name_count = 0;
+    for (size_t i = 0; i < used; i++)
+        if (*name_count == 0 || strcmp(all[*name_count - 1], all[i]) != 0)
+            all[(*name_count)++] = all[i];
+    return CP_OK;
+}
+
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
 /* Beyond this a missing token is not looked for by name: an absurd index must not cost absurd memory. */
