@@ -135,12 +135,6 @@ static void take_answer(void *context, size_t piece, const char *bytes, size_t c
 
 /* ---- all of them -------------------------------------------------------------------------------------------------- */
 
-static void absent(cp_gate_row *row, cp_gate_outcome outcome, const char *sentence)
-{
-    row->outcome = outcome;
-    snprintf(row->found.sentence, sizeof row->found.sentence, "%s", sentence);
-}
-
 static cp_gate_row begin_row(const cp_suite_row *wanted)
 {
     cp_gate_row row = {
@@ -156,13 +150,9 @@ static cp_gate_row begin_row(const cp_suite_row *wanted)
     char *name = cp_collected_name(wanted->expected);
     snprintf(row.found.fixture, sizeof row.found.fixture, "%s", name);
     free(name);
-    char sentence[CP_RESULT_SENTENCE];
-    if (wanted->expected[0] == '\0') {
-        snprintf(sentence, sizeof sentence, "%s: a dump that belongs to no fixture", wanted->wanted);
-        absent(&row, CP_GATE_EXTRA, sentence);
-    } else if (wanted->path_count == 0) {
-        snprintf(sentence, sizeof sentence, "%s: there is no such dump", wanted->wanted);
-        absent(&row, CP_GATE_MISSING, sentence);
+    if (wanted->path_count == 0) {
+        row.outcome = wanted->expected[0] != '\0' ? CP_GATE_MISSING : CP_GATE_EXTRA;
+        snprintf(row.found.sentence, sizeof row.found.sentence, "%s", wanted->absent);
     }
     return row;
 }

@@ -19,22 +19,23 @@ typedef struct entry {
     const char *name, *fixture, *expected, *fixtures, *dumps, *only, *limits, *expect, *because, *says;
     const cp_json *dump;
     double rtol, atol; /* negative: not given */
+    int64_t count;     /* 0: not given */
 } entry;
 
 typedef struct property {
     const char *name;
     size_t at; /* in entry */
-    enum { TEXT, REAL, DUMP } kind;
+    enum { TEXT, REAL, COUNT, DUMP } kind;
 } property;
 
 static const property PROPERTIES[] = {
     {"name", offsetof(entry, name), TEXT},         {"fixture", offsetof(entry, fixture), TEXT},
     {"expected", offsetof(entry, expected), TEXT}, {"dump", offsetof(entry, dump), DUMP},
-    {"fixtures", offsetof(entry, fixtures), TEXT}, {"dumps", offsetof(entry, dumps), TEXT},
-    {"only", offsetof(entry, only), TEXT},         {"rtol", offsetof(entry, rtol), REAL},
-    {"atol", offsetof(entry, atol), REAL},         {"limits", offsetof(entry, limits), TEXT},
-    {"expect", offsetof(entry, expect), TEXT},     {"because", offsetof(entry, because), TEXT},
-    {"says", offsetof(entry, says), TEXT},
+    {"count", offsetof(entry, count), COUNT},      {"fixtures", offsetof(entry, fixtures), TEXT},
+    {"dumps", offsetof(entry, dumps), TEXT},       {"only", offsetof(entry, only), TEXT},
+    {"rtol", offsetof(entry, rtol), REAL},         {"atol", offsetof(entry, atol), REAL},
+    {"limits", offsetof(entry, limits), TEXT},     {"expect", offsetof(entry, expect), TEXT},
+    {"because", offsetof(entry, because), TEXT},   {"says", offsetof(entry, says), TEXT},
 };
 enum { PROPERTY_COUNT = sizeof PROPERTIES / sizeof *PROPERTIES };
 
@@ -74,6 +75,11 @@ static cp_status read_property(entry *self, const property *what, const cp_json 
             !isfinite(cp_json_real(value)))
             return unexpected(self, what->name, value, "a number that is not negative");
         *(double *)to = cp_json_real(value);
+        break;
+    case COUNT:
+        if (kind != CP_JSON_INTEGER || cp_json_integer(value) < 1)
+            return unexpected(self, what->name, value, "a whole number above 0");
+        *(int64_t *)to = cp_json_integer(value);
         break;
     case DUMP:
         if (!is_dump(value))
@@ -131,6 +137,8 @@ static cp_status check_entry(const entry *self)
     if (!is_pair(self) && self->fixture == NULL && self->expected == NULL)
         return cp_fail(CP_BAD_INPUT, "%s: expected what the dump is held against: a fixture, or expected",
                        place);
+    if (self->count > 0 && (self->dump == NULL || cp_json_kind_of(self->dump) == CP_JSON_ARRAY))
+        return cp_fail(CP_BAD_INPUT, "%s.count: of the dumps that fit one pattern, and there is none", place);
     if (self->limits != NULL && (self->rtol >= 0 || self->atol >= 0))
         return cp_fail(CP_BAD_INPUT, "%s.limits: not with rtol or atol", place);
     if (self->expect == NULL && (self->because != NULL || self->says != NULL))
@@ -248,6 +256,26 @@ static cp_status find_paths(reading *self, const char ***paths, size_t *count, c
     return status;
 }
 
+static cp_status say_missing(cp_suite *suite, cp_suite_row *row)
+{
+    return cp_pool_format(&suite->pool, &row->absent, "%s: there is no such dump", row->wanted);
+}
+
+/* A pattern alone cannot know what is missing. */
+static cp_status check_count(reading *self, const entry *from, const cp_suite_row *common,
+                             const char *pattern, size_t count)
+{
+    if (from->count == 0 || (size_t)from->count == count || count == 0)
+        return CP_OK;
+    cp_suite_row row = *common;
+    row.wanted = pattern;
+    CP_TRY(cp_pool_format(&self->suite->pool, &row.name, "%s: count",
+                          from->name != NULL ? from->name : shown(self, pattern)));
+    CP_TRY(cp_pool_format(&self->suite->pool, &row.absent, "%s: %zu dump%s there, expected %lld", pattern,
+                          count, count == 1 ? " is" : "s are", (long long)from->count));
+    return cp_suite_add(self->suite, &row);
+}
+
 /* Every match is a dump. */
 static cp_status add_dumps(reading *self, const entry *from, const cp_suite_row *common)
 {
@@ -261,6 +289,7 @@ static cp_status add_dumps(reading *self, const entry *from, const cp_suite_row 
         row.wanted = count > 0 ? paths[i] : pattern;
         row.paths = count > 0 ? &paths[i] : NULL;
         row.path_count = count > 0;
+        CP_TRY(say_missing(self->suite, &row));
         const char *path = shown(self, row.wanted);
         if (from->name == NULL)
             CP_TRY(cp_pool_text(pool, &row.name, path));
@@ -270,7 +299,7 @@ static cp_status add_dumps(reading *self, const entry *from, const cp_suite_row 
             CP_TRY(cp_pool_format(pool, &row.name, "%s: %s", from->name, path));
         CP_TRY(cp_suite_add(self->suite, &row));
     }
-    return CP_OK;
+    return check_count(self, from, common, pattern, count);
 }
 
 /* A list: all matches are one dump. One of its patterns without a match makes it missing. */
@@ -298,6 +327,7 @@ static cp_status add_ranks(reading *self, const entry *from, const cp_suite_row 
         row.path_count += count;
     }
     row.path_count = missing ? 0 : row.path_count;
+    CP_TRY(say_missing(self->suite, &row));
     CP_TRY(cp_pool_text(pool, &row.name, from->name != NULL ? from->name : shown(self, row.wanted)));
     return cp_suite_add(self->suite, &row);
 }

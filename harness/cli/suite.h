@@ -13,7 +13,8 @@ typedef struct cp_suite_row {
     const char *fixture;      /* that two dumps were made from; NULL: none */
     const char *wanted;       /* the dump's path, or the pattern that nothing fits */
     const char *const *paths; /* the dump, or the files of its ranks */
-    size_t path_count;        /* 0: it is missing, or extra */
+    size_t path_count;        /* 0: it is missing, or extra, and … */
+    const char *absent;       /* … what there is to say of that */
     const char *only;         /* NULL: all tensors */
     bool user_limits;
     double rtol, atol;

@@ -106,6 +106,7 @@ static cp_status find_dump(pairing *self, cp_suite_row *row, const char *name)
     bool one = exists(file);
     row->wanted = one ? file : folder;
     row->path_count = one || exists(folder);
+    CP_TRY(cp_pool_format(pool, &row->absent, "%s: there is no such dump", row->wanted));
     ((const char **)paths)[0] = row->wanted;
     row->paths = paths;
     return CP_OK;
@@ -190,6 +191,7 @@ static cp_status add_extra(pairing *self, const char *path, size_t length)
     const char *prefix = self->folders->prefix;
     cp_suite_row row = {.expected = "", .because = "", .says = ""};
     CP_TRY(cp_pool_format(pool, &row.wanted, "%.*s", (int)length, path));
+    CP_TRY(cp_pool_format(pool, &row.absent, "%s: a dump that belongs to no fixture", row.wanted));
     const char *name = below(row.wanted, self->folders->dumps);
     CP_TRY(cp_pool_format(pool, &row.name, "%s%.*s", prefix, (int)without_h5(name), name));
     if (is_taken(self->suite, row.name)) /* by NAME.h5 beside a folder NAME */

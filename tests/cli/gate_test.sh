@@ -79,6 +79,9 @@ expect 2 'missing, expected different' cpeq gate suites/suite.json
 known '"../n*.h5"' '"expect": "missing"'
 expect 2 'missing, known' cpeq gate suites/suite.json # as expected, but nothing was judged
 
+suite <<<'[{"fixture": "../f/llama/full7.h5", "dump": "../d/llama/f*", "count": 2}]'
+expect 2 'llama/f*: 1 dump is there, expected 2' cpeq gate suites/suite.json
+
 # The worst of several.
 suite <<EOF
 [{"name": "a", "fixture": "../f/llama/full7.h5", "dump": "../shift.h5"},

@@ -113,6 +113,10 @@ static void entries_name_files_folders_and_patterns(void **state)
                  "d/c/rank-*.h5 < f/b.h5: d/c/rank-0000.h5 d/c/rank-0001.h5 d/a/stray.h5\n");
     assert_suite(folder, "[{\"fixture\": \"f/b.h5\", \"dump\": [\"d/c/rank-*.h5\", \"d/none\"]}]",
                  "d/none < f/b.h5: no d/none\n");
+    assert_suite(folder, "[{\"fixture\": \"f/b.h5\", \"dump\": \"d/a/t*\", \"count\": 2}]",
+                 "d/a/two < f/b.h5: d/a/two\nd/a/two.h5 < f/b.h5: d/a/two.h5\n");
+    assert_suite(folder, "[{\"fixture\": \"f/b.h5\", \"dump\": \"d/a/s*\", \"count\": 2}]",
+                 "d/a/stray.h5 < f/b.h5: d/a/stray.h5\nd/a/s*: count < f/b.h5: no d/a/s*\n");
     test_remove_directory(folder);
 }
 
@@ -191,6 +195,10 @@ static void what_is_no_suite_is_refused(void **state)
         {"[{\"fixtures\": \"/no/such\", \"dumps\": \"d\"}]", "/no/such: cannot be read: "},
         {"[{\"fixtures\": \"/dev/null\", \"dumps\": \"d\"}]", "/dev/null: expected a folder, found a file"},
         {"[{" PAIR ", \"atol\": 0, \"limits\": \"l\"}]", "s.json: [0].limits: not with rtol or atol"},
+        {"[{" PAIR ", \"count\": 0}]",
+         "s.json: [0].count: found an integer, expected a whole number above 0"},
+        {"[{\"fixture\": \"f\", \"dump\": [\"d\"], \"count\": 2}]",
+         "s.json: [0].count: of the dumps that fit"},
         {"[{" PAIR ", \"because\": \"x\"}]", "s.json: [0]: because and says are of what is expected"},
         {"[{" PAIR ", \"expect\": \"differnt\", \"because\": \"x\"}]",
          "s.json: [0].expect: 'differnt', expected same, different, not comparable or missing"},
