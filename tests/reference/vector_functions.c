@@ -21,11 +21,11 @@ CP_CLONES static void apply_sigmoid(real *y, const real *x, int64_t n)
         y[i] = vec_sigmoid(x[i]);
 }
 
-CP_CLONES static void apply_bf16(real *y, const real *x, int64_t n)
+CP_CLONES static void apply_rounding(real *y, const real *x, int64_t n, cp_precision precision)
 {
-    cp_rounder nearest = cp_rounder_of((cp_precision){.rounding = CP_ROUND_BF16});
+    cp_rounder rounder = cp_rounder_of(precision);
     for (int64_t i = 0; i < n; i++)
-        y[i] = rounded(x[i], i, &nearest);
+        y[i] = rounded(x[i], i, &rounder);
 }
 
 static void apply(vector_function function, void *y, const void *x, int64_t n)
@@ -34,7 +34,11 @@ static void apply(vector_function function, void *y, const void *x, int64_t n)
     case VECTOR_EXP: apply_exp(y, x, n); return;
     case VECTOR_TANH: apply_tanh(y, x, n); return;
     case VECTOR_SIGMOID: apply_sigmoid(y, x, n); return;
-    case VECTOR_BF16: apply_bf16(y, x, n); return;
+    case VECTOR_BF16: apply_rounding(y, x, n, (cp_precision){.rounding = CP_ROUND_BF16}); return;
+    case VECTOR_BF16_NOISE:
+        apply_rounding(y, x, n, (cp_precision){.rounding = CP_ROUND_BF16, .noise = 5});
+        return;
+    case VECTOR_NOISE: apply_rounding(y, x, n, (cp_precision){.noise = 5}); return;
     }
 }
 

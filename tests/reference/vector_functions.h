@@ -3,7 +3,14 @@
 
 #include <stdint.h>
 
-typedef enum vector_function { VECTOR_EXP, VECTOR_TANH, VECTOR_SIGMOID, VECTOR_BF16 } vector_function;
+typedef enum vector_function {
+    VECTOR_EXP,
+    VECTOR_TANH,
+    VECTOR_SIGMOID,
+    VECTOR_BF16,
+    VECTOR_BF16_NOISE,
+    VECTOR_NOISE
+} vector_function;
 
 /* y, x: n doubles or floats */
 typedef void vector_apply(vector_function function, void *y, const void *x, int64_t n);

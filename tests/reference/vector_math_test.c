@@ -172,3 +172,49 @@ void bf16_rounds_as_base_does(void **state)
         }
     }
 }
+
+/* An eighth of the way to the next bfloat16, one of eight is rounded up; what is a bfloat16 already stays. */
+void bf16_noise_is_fair(void **state)
+{
+    (void)state;
+    enum { DRAWS = 40000 };
+    static float x[DRAWS], y[DRAWS];
+    for (int eighths = 0; eighths < 8; eighths++) {
+        int up = 0;
+        for (int n = 0; n < DRAWS; n++)
+            x[n] = -(1 + (float)eighths * 0x1p-10F);
+        vector_apply_f32(VECTOR_BF16_NOISE, y, x, DRAWS);
+        for (int n = 0; n < DRAWS; n++) {
+            assert_true(y[n] == -1 || (eighths > 0 && y[n] == -(1 + 0x1p-7F)));
+            up += y[n] != -1;
+        }
+        double expected = DRAWS * eighths / 8.0;
+        assert_true(fabs(up - expected) <= 5 * sqrt(expected * (1 - eighths / 8.0)));
+    }
+}
+
+/* A neighbour, above or below as often; zeros and what is not finite stay. */
+void noise_is_one_unit(void **state)
+{
+    (void)state;
+    enum { DRAWS = 10000, STILL = 4 };
+    static double x[DRAWS], y[DRAWS];
+    static float narrow_x[DRAWS], narrow_y[DRAWS];
+    for (int n = 0; n < DRAWS; n++)
+        narrow_x[n] = (float)(x[n] = n < STILL ? (double[]){0, -0.0, INFINITY, -INFINITY}[n] : 1.5 + n);
+    vector_apply_f64(VECTOR_NOISE, y, x, DRAWS);
+    vector_apply_f32(VECTOR_NOISE, narrow_y, narrow_x, DRAWS);
+    for (int n = 0; n < STILL; n++)
+        assert_true(memcmp(&x[n], &y[n], sizeof *x) == 0 &&
+                    memcmp(&narrow_x[n], &narrow_y[n], sizeof *narrow_x) == 0);
+    int above = 0, narrow_above = 0;
+    for (int n = STILL; n < DRAWS; n++) {
+        assert_true(y[n] == nextafter(x[n], INFINITY) || y[n] == nextafter(x[n], 0));
+        assert_true(narrow_y[n] == nextafterf(narrow_x[n], INFINITY) ||
+                    narrow_y[n] == nextafterf(narrow_x[n], 0));
+        above += y[n] > x[n];
+        narrow_above += narrow_y[n] > narrow_x[n];
+    }
+    assert_in_range(above, DRAWS / 2 - 250, DRAWS / 2 + 250);
+    assert_in_range(narrow_above, DRAWS / 2 - 250, DRAWS / 2 + 250);
+}

@@ -103,6 +103,9 @@ static void threads_change_nothing(void **state)
                bitwise);
     every_pair((trial){.dtype = CP_F64, .precision = ordered}, (trial){.dtype = CP_F64, .precision = ordered},
                1, 2, bitwise);
+    const cp_precision noisy = {.rounding = CP_ROUND_BF16, .noise = 7};
+    every_pair((trial){.dtype = CP_F32, .precision = noisy}, (trial){.dtype = CP_F32, .precision = noisy}, 1,
+               2, bitwise);
 }
 
 /* Sums run in index order, however the tensors lie in memory. */
@@ -273,6 +276,8 @@ int main(void)
         cmocka_unit_test(vector_errors_are_as_stated),
         cmocka_unit_test(vector_corners),
         cmocka_unit_test(bf16_rounds_as_base_does),
+        cmocka_unit_test(bf16_noise_is_fair),
+        cmocka_unit_test(noise_is_one_unit),
         cmocka_unit_test(float32_is_float64_rounded),
         cmocka_unit_test(ordered_is_blas),
         cmocka_unit_test(threads_change_nothing),
