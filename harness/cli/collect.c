@@ -50,10 +50,22 @@ static void add_file(cp_collection *collection, const char *path, const char *gl
     collection->count++;
 }
 
-static bool ends_in_h5(const char *name)
+static bool ends_in(const char *path, const char *end)
 {
-    size_t length = strlen(name);
-    return length > 3 && strcmp(name + length - 3, ".h5") == 0;
+    size_t length = strlen(path), part = strlen(end);
+    return length > part && strcmp(path + length - part, end) == 0;
+}
+
+typedef bool is_wanted(const char *path);
+
+static bool ends_in_h5(const char *path)
+{
+    return ends_in(path, ".h5");
+}
+
+static bool makes_a_dump(const char *path)
+{
+    return ends_in_h5(path) || ends_in(path, "/dump.json");
 }
 
 /* Names that begin with a dot are temporaries, or nobody's business. */
@@ -67,7 +79,8 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static cp_status add_folder(cp_collection *collection, const char *folder, const char *glob)
+static cp_status add_folder(cp_collection *collection, const char *folder, const char *glob,
+                            is_wanted *wanted)
 {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, is_visible, by_bytes);
@@ -83,8 +96,8 @@ static cp_status add_folder(cp_collection *collection, const char *folder, const
         struct stat about;
         if (status == CP_OK && lstat(path, &about) == 0) { /* a linked folder may be a circle: not followed */
             if (S_ISDIR(about.st_mode))
-                status = add_folder(collection, path, glob);
-            else if (ends_in_h5(path))
+                status = add_folder(collection, path, glob, wanted);
+            else if (wanted(path))
                 add_file(collection, path, glob);
         }
         free(path);
@@ -102,11 +115,17 @@ cp_status cp_collect(cp_collection *collection, const char *const *operands, int
         if (stat(operands[i], &about) != 0)
             return cp_fail(CP_BAD_INPUT, "'%s': cannot be read: %s", operands[i], strerror(errno));
         if (S_ISDIR(about.st_mode))
-            CP_TRY(add_folder(collection, operands[i], glob));
+            CP_TRY(add_folder(collection, operands[i], glob, ends_in_h5));
         else
             add_file(collection, operands[i], glob);
     }
     return CP_OK;
+}
+
+cp_status cp_collect_dumps(cp_collection *collection, const char *folder)
+{
+    *collection = (cp_collection){0};
+    return add_folder(collection, folder, NULL, makes_a_dump);
 }
 
 void cp_collection_close(cp_collection *collection)

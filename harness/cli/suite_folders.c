@@ -160,13 +160,15 @@ static bool belongs(const cp_suite *suite, const char *path)
     return false;
 }
 
-/* Files of ranks lie in a folder that is theirs alone: they are one dump. */
+/* Files of ranks lie in a folder that is theirs alone: they are one dump. So is what lies beside a dump.json. */
 static size_t whole_folder(const pairing *self, const cp_collection *found, int first)
 {
     const char *path = found->files[first].path;
     size_t folder = (size_t)(strrchr(path, '/') - path);
     if (folder <= strlen(self->folders->dumps))
         return 0;
+    if (strcmp(path + folder, "/dump.json") == 0)
+        return folder;
     for (int i = 0; i < found->count; i++) {
         const char *other = found->files[i].path;
         if (strncmp(other, path, folder + 1) == 0 &&
@@ -239,7 +241,7 @@ cp_status cp_suite_add_extras(cp_suite *suite, const cp_suite_folder *folders)
 {
     pairing self = {suite, folders, 0};
     cp_collection found = {0};
-    cp_status status = cp_collect(&found, &folders->dumps, 1, NULL);
+    cp_status status = cp_collect_dumps(&found, folders->dumps);
     if (status == CP_OK)
         status = add_extras(&self, &found);
     cp_collection_close(&found);

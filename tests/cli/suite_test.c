@@ -40,6 +40,8 @@ static const char *const FILES[] = {"f/a/one.h5",
                                     "d/c/rank-0001.h5",
                                     "d/a/stray.h5",
                                     "d/notes.txt",
+                                    "d/e/dump.json",
+                                    "d/e/model.safetensors",
                                     "d/a/one/note.txt",
                                     NULL};
 
@@ -88,7 +90,8 @@ static void two_folders_are_matched_by_name(void **state)
                                "b < f/b.h5: no d/b\n"
                                "a/stray < nothing: no d/a/stray.h5\n"
                                "a/two/ < nothing: no d/a/two\n"
-                               "c < nothing: no d/c\n");
+                               "c < nothing: no d/c\n"
+                               "e < nothing: no d/e\n");
     free(found);
     cp_suite_close(&suite);
     assert_status(cp_suite_folders(&suite, fixtures, "/no/such/folder"), CP_BAD_INPUT, "cannot be read");
@@ -137,7 +140,8 @@ static void entries_come_before_folders(void **state)
         "own < f/b.h5: d/a/two\n"
         "d/c < f/b.h5: d/c\n"
         "d/a/two < f/a/two.h5: d/a/two.h5\n"
-        "d/a/stray < nothing: no d/a/stray.h5\n");
+        "d/a/stray < nothing: no d/a/stray.h5\n"
+        "d/e < nothing: no d/e\n");
     test_remove_directory(folder);
 }
 
