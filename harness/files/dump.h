@@ -9,7 +9,8 @@
  * CP_INCOMPARABLE for a declaration that a judge must have and the file lacks, or that this version does not know. */
 cp_status cp_dump_open(cp_source **out, const char *path);
 
-/* Opens files and directories (a directory means all its *.h5 in order of name) and joins them. `batch`, which may be
+/* Opens files and directories (a directory means all its *.h5 in order of name, else the
+ * dump of safetensors that it is, or those that its folders are) and joins them. `batch`, which may be
  * NULL, is the one that they ran: it gives their extents, and the divisor of a loss that they did not divide.
  * CP_INCOMPARABLE for a directory without any, and for a dump of an attention function where the batch has labels, or the
  * reverse. */

@@ -1,4 +1,5 @@
 #include "harness/files/dump.h"
+#include "harness/files/folder.h"
 #include "harness/files/pool.h"
 #include "harness/files/targets.h"
 
@@ -41,34 +42,48 @@ static int compare_entries(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name); /* alphasort would follow the locale */
 }
 
-static cp_status explain_empty(const char *directory)
+static int is_folder(const struct dirent *entry)
 {
-    char path[CP_PATH_BYTES];
-    struct stat status;
-    snprintf(path, sizeof path, "%s/dump.json", directory);
-    if (stat(path, &status) == 0)
-        return cp_fail(CP_INCOMPARABLE, "%s: declares a dump in dump.json, which this version does not read",
-                       directory);
-    return cp_fail(CP_INCOMPARABLE, "%s: expected dumps (*.h5) in the directory, found none", directory);
+    return entry->d_name[0] != '.' && !is_dump(entry);
 }
 
-static cp_status add_directory(file_list *list, const char *directory)
+/* Adds the members that `wanted` picks, and of these with `folders` those that are dumps of safetensors. */
+static cp_status add_members(file_list *list, const char *directory, int (*wanted)(const struct dirent *),
+                             bool folders)
 {
     struct dirent **entries;
-    int count = scandir(directory, &entries, is_dump, compare_entries);
+    int count = scandir(directory, &entries, wanted, compare_entries);
     if (count < 0)
         return cp_fail(CP_BAD_INPUT, "%s: cannot be read: %s", directory, strerror(errno));
-    cp_status status = count == 0 ? explain_empty(directory) : CP_OK;
+    cp_status status = CP_OK;
     for (int i = 0; i < count; i++) {
-        const char *path;
+        const char *path = "";
         if (status == CP_OK)
             status = cp_pool_format(&list->pool, &path, "%s/%s", directory, entries[i]->d_name);
-        if (status == CP_OK)
+        if (status == CP_OK && (!folders || cp_folder_is_one(path)))
             status = add_path(list, path);
         free(entries[i]);
     }
     free(entries);
     return status;
+}
+
+/* A dump of safetensors; else all *.h5, and all folders that are such dumps. */
+static cp_status add_directory(file_list *list, const char *directory)
+{
+    size_t before = list->count;
+    bool one = cp_folder_is_one(directory);
+    CP_TRY(add_members(list, directory, is_dump, false));
+    if (one && list->count > before)
+        return cp_fail(CP_INCOMPARABLE, "%s: dump.json beside *.h5: which of them is the dump?", directory);
+    if (one)
+        return add_path(list, directory);
+    CP_TRY(add_members(list, directory, is_folder, true));
+    return list->count > before ? CP_OK
+                                : cp_fail(CP_INCOMPARABLE,
+                                          "%s: expected dumps (*.h5) in the directory, or dump.json and "
+                                          "*.safetensors, found none",
+                                          directory);
 }
 
 static cp_status list_files(file_list *list, const char *const *paths, size_t count)

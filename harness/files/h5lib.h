@@ -3,6 +3,7 @@
 #ifndef CPEQ_HARNESS_FILES_H5LIB_H
 #define CPEQ_HARNESS_FILES_H5LIB_H
 
+#include "harness/files/folder.h"
 #include "harness/files/h5facts.h"
 #include "harness/files/text.h"
 
@@ -11,6 +12,7 @@ typedef int64_t cp_h5_id;
 enum { CP_H5_PATH_BYTES = 2 * CP_NAME_BYTES };
 
 struct cp_h5 {
+    cp_folder *folder; /* instead of a file, and of all that follows but the path; NULL: a file */
     cp_h5_id id;
     char *path;
     bool writing;

@@ -15,6 +15,16 @@ cp_status cp_h5_open(cp_h5 **out, const char *path)
 {
     *out = NULL;
     struct stat status;
+    if (cp_folder_is_one(path)) {
+        cp_folder *folder;
+        CP_TRY(cp_folder_open(&folder, path));
+        cp_status wrapped = cp_h5_wrap(out, -1, path, false, 0);
+        if (wrapped == CP_OK)
+            (*out)->folder = folder;
+        else
+            cp_folder_close(folder);
+        return wrapped;
+    }
     if (stat(path, &status) != 0)
         return cp_fail(CP_BAD_INPUT, "%s: expected an HDF5 file: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
@@ -56,8 +66,9 @@ cp_status cp_h5_close(cp_h5 *file)
     if (!file)
         return CP_OK;
     close_dataset(file);
+    cp_folder_close(file->folder);
     cp_status status = CP_OK;
-    if (!cp_h5lib_close(file->id, file->writing) && file->writing)
+    if (!file->folder && !cp_h5lib_close(file->id, file->writing) && file->writing)
         status = cp_fail(CP_INTERNAL, "%s: not everything could be written; is the disk full?", file->path);
     free(file->path);
     free(file);
@@ -123,6 +134,10 @@ static cp_status open_object(cp_h5 *file, const char *path, cp_h5_id *object)
 
 cp_status cp_h5_look(cp_h5 *file, const char *path, cp_h5_kind *kind)
 {
+    if (file->folder) {
+        cp_folder_look(file->folder, path, kind);
+        return CP_OK;
+    }
     cp_h5_id object;
     *kind = CP_H5_NOTHING;
     CP_TRY(open_object(file, path, &object));
@@ -191,6 +206,8 @@ static cp_status list_members(listing *list, cp_h5_id group)
 cp_status cp_h5_list(cp_h5 *file, cp_pool *pool, const char *group, const cp_h5_member **members,
                      size_t *count)
 {
+    if (file->folder)
+        return cp_folder_list(file->folder, pool, group, members, count);
     cp_h5_id object;
     CP_TRY(open_object(file, group, &object));
     listing list = {.file = file, .pool = pool, .group = group};
@@ -266,6 +283,8 @@ cp_status cp_h5_use(cp_h5 *file, const char *path)
 
 cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array)
 {
+    if (file->folder)
+        return cp_folder_describe(file->folder, path, array);
     CP_TRY(cp_h5_use(file, path));
     *array = file->array;
     return CP_OK;
@@ -273,6 +292,8 @@ cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array)
 
 cp_status cp_h5_read(cp_h5 *file, const char *path, int64_t first, int64_t count, void *out)
 {
+    if (file->folder)
+        return cp_folder_read(file->folder, path, first, count, out);
     CP_TRY(cp_h5_use(file, path));
     cp_check(first >= 0 && count >= 0 && first <= file->array.count - count,
              "%s: %s: elements [%" PRId64 ", +%" PRId64 ") of %" PRId64, file->path, path, first, count,
@@ -313,6 +334,9 @@ static cp_status read_strings(cp_h5 *file, cp_pool *pool, cp_h5_id object, const
 
 cp_status cp_h5_is_text(cp_h5 *file, const char *path, bool *text)
 {
+    *text = false;
+    if (file->folder)
+        return CP_OK;
     cp_h5_id dataset;
     cp_h5_facts facts;
     cp_h5_array array;
@@ -324,6 +348,9 @@ cp_status cp_h5_is_text(cp_h5 *file, const char *path, bool *text)
 
 cp_status cp_h5_read_text(cp_h5 *file, cp_pool *pool, const char *path, const char **text, size_t *length)
 {
+    if (file->folder)
+        return cp_fail(CP_BAD_INPUT, "%s: %s: expected a string, found a folder of tensors", file->path,
+                       path);
     cp_h5_id dataset;
     cp_h5_facts facts;
     cp_h5_array array;
@@ -352,6 +379,9 @@ static cp_status open_attribute(cp_h5 *file, const char *object, const char *nam
 
 cp_status cp_h5_has(cp_h5 *file, const char *object, const char *name, bool *found)
 {
+    *found = file->folder && cp_folder_has(file->folder, object, name);
+    if (file->folder)
+        return CP_OK;
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -362,6 +392,10 @@ cp_status cp_h5_has(cp_h5 *file, const char *object, const char *name, bool *fou
 static cp_status text_attribute(cp_h5 *file, cp_pool *pool, const char *object, const char *name,
                                 const char *behind, bool names, const char **out, bool *found)
 {
+    if (file->folder) {
+        CP_TRY(cp_folder_text(file->folder, pool, object, name, behind, !names, out, found));
+        return *found && names ? cp_lines_check(*out, file->path, name) : CP_OK;
+    }
     cp_h5_id attribute;
     size_t length;
     char where[CP_H5_PATH_BYTES];
@@ -400,6 +434,9 @@ static cp_status not_one(const cp_h5 *file, const char *object, const char *name
 
 cp_status cp_h5_integer(cp_h5 *file, const char *object, const char *name, int64_t *out, bool *found)
 {
+    int count;
+    if (file->folder)
+        return cp_folder_integers(file->folder, object, name, out, 1, &count, found);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -411,6 +448,8 @@ cp_status cp_h5_integer(cp_h5 *file, const char *object, const char *name, int64
 cp_status cp_h5_integers(cp_h5 *file, const char *object, const char *name, int64_t *out, int room,
                          int *count, bool *found)
 {
+    if (file->folder)
+        return cp_folder_integers(file->folder, object, name, out, room, count, found);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -423,6 +462,8 @@ cp_status cp_h5_integers(cp_h5 *file, const char *object, const char *name, int6
 
 cp_status cp_h5_real(cp_h5 *file, const char *object, const char *name, double *out, bool *found)
 {
+    if (file->folder)
+        return cp_folder_real(file->folder, object, name, out, found);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;

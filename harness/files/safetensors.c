@@ -248,3 +248,13 @@ cp_status cp_safetensors_read(const cp_safetensors *file, const cp_safetensor *t
 {
     return read_at(file->state, tensor->begin, tensor->bytes, out);
 }
+
+cp_status cp_safetensors_read_some(const cp_safetensors *file, const cp_safetensor *tensor, int64_t first,
+                                   int64_t count, void *out)
+{
+    int64_t width = (int64_t)cp_dtype_bytes(tensor->dtype);
+    cp_check(first >= 0 && count >= 0 && first <= tensor->count - count,
+             "%s: %s: elements [%" PRId64 ", +%" PRId64 ") of %" PRId64, file->path, tensor->name, first,
+             count, tensor->count);
+    return read_at(file->state, tensor->begin + first * width, count * width, out);
+}

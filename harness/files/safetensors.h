@@ -34,6 +34,10 @@ const cp_safetensor *cp_safetensors_find(const cp_safetensors *file, const char 
 /* The whole tensor as stored: `count` elements. */
 cp_status cp_safetensors_read(const cp_safetensors *file, const cp_safetensor *tensor, void *out);
 
+/* `count` elements from the `first` on. */
+cp_status cp_safetensors_read_some(const cp_safetensors *file, const cp_safetensor *tensor, int64_t first,
+                                   int64_t count, void *out);
+
 /* Writes contiguous tensors of any cp_dtype, with the metadata that Hugging Face asks for, beside `path`, renamed when
  * complete; the same content in any order gives the same bytes. */
 cp_status cp_safetensors_write(const char *path, const cp_memory_tensor *tensors, size_t count);

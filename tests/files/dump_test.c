@@ -286,19 +286,6 @@ static void directories(void **state)
     test_remove_directory(directory);
 }
 
-static void directory_of_safetensors(void **state)
-{
-    (void)state;
-    char *directory = test_new_directory();
-    char path[CP_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/dump.json", directory);
-    fclose(fopen(path, "w"));
-    const char *const paths[] = {directory};
-    cp_source *joined;
-    assert_status(cp_dumps_open(&joined, paths, 1, NULL), CP_INCOMPARABLE, "dump.json");
-    test_remove_directory(directory);
-}
-
 int dump_tests(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,7 +296,6 @@ int dump_tests(void)
         cmocka_unit_test(rows_in_another_order),
         cmocka_unit_test(prefixes),
         cmocka_unit_test(directories),
-        cmocka_unit_test(directory_of_safetensors),
     };
     return cmocka_run_group_tests_name("dump", tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+#include "harness/files/dump.h"
 #include "harness/files/safetensors.h"
 
 #include "tests/files/groups.h"
@@ -174,9 +175,113 @@ static void lengths(void **state)
     test_remove_directory(directory);
 }
 
+/* ---- a dump as a folder ------------------------------------------------------------------------------------------- */
+
+static void write_text(const char *directory, const char *name, const char *text)
+{
+    char path[CP_PATH_BYTES];
+    FILE *file = fopen(path_in(path, directory, name), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static const char ROOT[] =
+    "{\"format\": \"cpeq\", \"format_version\": 1, \"kind\": \"dump\", \"fixture_id\": \"f1\","
+    " \"compute_dtype\": \"float32\", \"grad_scale\": 2, \"grad_absent\": [\"c\", \"d\"],"
+    " \"name_map\": [{\"theirs\": \"w(.*)\", \"ours\": [\"a\\\\1\"], \"transpose\": true}],"
+    " \"/grads/b.weight\": {\"global_shape\": [5], \"offset\": 0}}";
+
+static void write_folder(const char *directory, const char *json)
+{
+    char path[CP_PATH_BYTES];
+    const cp_memory_tensor first[] = {{"grads/wide", CP_VIEW(wide, CP_F64, 2, 3), false},
+                                      {"loss", CP_VIEW(&one, CP_F64, 1), true}};
+    const cp_memory_tensor second[] = {{"grads/b.weight", CP_VIEW(words, CP_BF16, 5), false},
+                                       {"token_loss", CP_VIEW(narrow, CP_F32, 1, 3), false},
+                                       {"ran/input_ids", CP_VIEW(ids, CP_I64, 1, 3), false}};
+    assert_ok(cp_safetensors_write(path_in(path, directory, "a.safetensors"), first, 2));
+    assert_ok(cp_safetensors_write(path_in(path, directory, "b.safetensors"), second, 3));
+    write_text(directory, "dump.json", json);
+}
+
+static void a_folder_is_a_dump(void **state)
+{
+    (void)state;
+    char *directory = test_new_directory();
+    cp_source *source;
+    double values[6];
+    write_folder(directory, ROOT);
+    assert_ok(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL));
+    assert_int_equal(source->count, 4);
+    size_t wide_at = (size_t)cp_source_find(source, "grads/aide"),
+           words_at = (size_t)cp_source_find(source, "grads/b.weight");
+    assert_int_equal(source->tensors[wide_at].extent[0], 3);
+    assert_ok(cp_source_read_all(source, wide_at, values));
+    assert_verdict(
+        test_compare(values, (double[]){0, 1.5, 0.5, 2, 1, 2.5}, 6, 0, 0)); /* transposed, unscaled */
+    assert_int_equal(source->tensors[words_at].dtype, CP_BF16);
+    assert_ok(source->read(source, words_at, 1, 1, values));
+    assert_near(values[0], -1, 0);
+    assert_ok(cp_source_read_all(source, (size_t)cp_source_find(source, "loss"), values));
+    assert_near(values[0], 23, 0);
+    assert_string_equal(source->declaration.grad_absent, "c\nd\n");
+    assert_int_equal(source->declaration.compute_dtype, CP_F32);
+    cp_source_close(source);
+    test_remove_directory(directory);
+}
+
+static void folders_that_are_no_dump(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        cp_status status;
+        const char *words;
+    } rows[] = {
+        {"[]", CP_BAD_INPUT, "dump.json: expected an object"},
+        {"{", CP_BAD_INPUT, "dump.json"},
+        {"{}", CP_BAD_INPUT, "attribute format: expected \"cpeq\""},
+        {"{\"format\": 1}", CP_BAD_INPUT, "dump.json: attribute format: expected one string, found"},
+        {"{\"format\": \"cpeq\", \"format_version\": 2, \"kind\": \"dump\"}", CP_BAD_INPUT,
+         "attribute format_version: expected 1, found 2"},
+        {"{\"format\": \"cpeq\", \"format_version\": 1, \"kind\": \"dump\", \"cp_size\": \"2\"}",
+         CP_BAD_INPUT, "attribute cp_size: expected one integer"},
+        {"{\"format\": \"cpeq\", \"format_version\": 1, \"kind\": \"dump\", \"grad_scale\": \"2\"}",
+         CP_BAD_INPUT, "attribute grad_scale: expected one number"},
+        {"{\"format\": \"cpeq\", \"format_version\": 1, \"kind\": \"dump\", \"strip\": [1]}", CP_BAD_INPUT,
+         "attribute strip: expected strings"},
+        {"{\"format\": \"cpeq\", \"format_version\": 1, \"kind\": \"dump\", \"gradients\": \"all\"}",
+         CP_INCOMPARABLE, "declares gradients = \"all\""},
+    };
+    char *directory = test_new_directory();
+    cp_source *source;
+    char path[CP_PATH_BYTES];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_folder(directory, rows[i].json);
+        assert_status(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL), rows[i].status,
+                      rows[i].words);
+    }
+    write_folder(directory, ROOT);
+    const cp_memory_tensor again[] = {{"loss", CP_VIEW(&one, CP_F64, 1), true}};
+    assert_ok(cp_safetensors_write(path_in(path, directory, "c.safetensors"), again, 1));
+    assert_status(cp_dump_open(&source, directory), CP_BAD_INPUT, "c.safetensors: loss is also in ");
+    const cp_memory_tensor group[] = {{"loss/0", CP_VIEW(&one, CP_F64, 1), true}};
+    assert_ok(cp_safetensors_write(path, group, 1));
+    assert_status(cp_dump_open(&source, directory), CP_BAD_INPUT, "loss: a tensor, and a group of others");
+    const cp_memory_tensor slash[] = {{"/loss", CP_VIEW(&one, CP_F64, 1), true}};
+    assert_ok(cp_safetensors_write(path, slash, 1));
+    assert_status(cp_dump_open(&source, directory), CP_BAD_INPUT, "without its first slash");
+    sample_dump(path, directory);
+    assert_status(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL), CP_INCOMPARABLE,
+                  "dump.json beside *.h5");
+    test_remove_directory(directory);
+}
+
 int safetensors_tests(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(written_and_read_back), cmocka_unit_test(headers),
-                                       cmocka_unit_test(lengths)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_folder_is_a_dump), cmocka_unit_test(folders_that_are_no_dump),
+        cmocka_unit_test(written_and_read_back), cmocka_unit_test(headers), cmocka_unit_test(lengths)};
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }
