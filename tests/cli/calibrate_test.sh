@@ -66,6 +66,8 @@ expect 0 'from 8 control runs' cpeq info limits.h5
 printed 'self-made truth: consistency only'
 expect 0 'float32, limits: 8 control runs;' cpeq diff truth.h5 sharded.h5 --limits limits.h5 --fixture rows.h5
 printed 'note: self-made truth: consistency only'
+echo '[{"expected": "truth.h5", "fixture": "rows.h5", "dump": "sharded.h5", "limits": "limits.h5"}]' >suite.json
+expect 0 'limits: 8 control runs' cpeq gate suite.json
 expect 1 'limits: 8 control runs' cpeq diff rows.h5 wrong.h5 --limits limits.h5
 expect 2 'limits.h5 is of another fixture' cpeq diff full7.h5 "$dump" --limits limits.h5
 expect 0 'rows.h5: float32, 8 control runs' cpeq calibrate --from rows.h5 run-*.h5
