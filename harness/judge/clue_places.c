@@ -218,16 +218,19 @@ static void say_cut(char *out, size_t room, const cp_clues *clues, const view *v
         used += (size_t)snprintf(where + used, sizeof where - used,
                                  "%s where %s of %" PRId64 " begins to hide keys", used ? " and" : ",",
                                  called, window);
-    snprintf(out, room, "%s right before position %" PRId64 "%s%s and wrong from there on: look at %s%s%s%s",
-             forward_is(tensor), cut, where, used ? "," : "",
-             rank >= 0 ? "what crosses that cut: keys and values, masks, positions" : "",
-             rank >= 0 && (documents || window > 0) ? "; and at " : "",
-             documents    ? "what tells documents apart, and where positions begin again"
-             : window > 0 ? "the length of that window, and what it is counted from"
-                          : "",
-             rank >= 0 || documents ? ""
-             : window > 0           ? "; else at masks, positions and the order of tokens there"
-                                    : "masks, positions and the order of tokens there");
+    snprintf(
+        out, room, "%s right before position %" PRId64 "%s%s and wrong from there on: look at %s%s%s%s",
+        forward_is(tensor), cut, where, used ? "," : "",
+        rank >= 0
+            ? "what crosses that cut: keys and values, masks, positions; at which tokens that rank was given"
+            : "",
+        rank >= 0 && (documents || window > 0) ? "; and at " : "",
+        documents    ? "what tells documents apart, and where positions begin again"
+        : window > 0 ? "the length of that window, and what it is counted from"
+                     : "",
+        rank >= 0 || documents ? ""
+        : window > 0           ? "; else at masks, positions and the order of tokens there"
+                               : "masks, positions and the order of tokens there");
 }
 
 /* ---- logits ---- */
@@ -238,7 +241,7 @@ static const struct {
 } CONFINED[] = {
     {is_first_of_later_document,
      "only first tokens of later documents are wrong: look at where documents begin, in masks and positions"},
-    {is_last_of_document, "only last tokens of documents are wrong: look at where documents end"},
+    {is_last_of_document, "only last tokens of documents are wrong: look at where documents and rows end"},
     {is_beside_padding,
      "only tokens beside padding are wrong: look at how far the padding reaches, and what it is masked by"},
     {is_later_document,
