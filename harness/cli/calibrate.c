@@ -9,7 +9,7 @@
 
 const cp_option cp_calibrate_options[] = {
 #if CPEQ_ENGINE
-    {"replicates", 0, "K", "runs for each fixture and dtype (24)"},
+    {"replicates", 0, "K", "runs for each fixture and dtype (96)"},
     {"seed", 0, "N", "draws rounding noise, ranks, layouts and exchanges (0)"},
     {"dtype", 0, "LIST", "float32, bfloat16, all (all)"},
 #endif
@@ -109,9 +109,9 @@ static cp_status add_control(controls *self, int run, const char *path)
 static cp_status observe(controls *self, const cp_arguments *arguments)
 {
     int runs = arguments->operand_count;
-    if (runs < CP_FEWEST_RUNS)
-        return cp_fail(CP_BAD_USAGE, "--from: expected at least %d control runs, found %d", CP_FEWEST_RUNS,
-                       runs);
+    if (runs < CP_FEWEST_CONTROLS)
+        return cp_fail(CP_BAD_USAGE, "--from: expected at least %d control runs, found %d",
+                       CP_FEWEST_CONTROLS, runs);
     cp_observations_open(&self->observations, self->truth, runs);
     for (int run = 0; run < runs; run++)
         CP_TRY(add_control(self, run, arguments->operands[run]));
@@ -163,7 +163,7 @@ static cp_status calibrate_from(controls *self, const cp_session *session, const
     CP_TRY(keep(self, arguments));
     const char *target =
         cp_given(arguments, "output") ? cp_value(arguments, "output") : cp_value(arguments, "from");
-    cp_sight sight = cp_observations_sight(&self->observations);
+    cp_sight sight = cp_observations_sight(&self->observations, CP_CALIBRATED_BY_CONTROLS);
     cp_json *files = session->json ? cp_json_new_array() : NULL;
     cp_tell_calibration(session, files, target, &self->calibration, &sight);
     if (is_self_made(self) && !session->quiet)

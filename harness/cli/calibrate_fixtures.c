@@ -31,14 +31,14 @@ static const char *dtype_value(int value)
 
 static cp_status read_options(calibrating *self, const cp_arguments *arguments)
 {
-    self->runs = 24;
+    self->runs = 96;
     self->dtype_count = DTYPE_COUNT;
     for (int i = 0; i < DTYPE_COUNT; i++)
         self->dtypes[i] = i;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     self->workers = cores > 1 ? (int)cores : 1;
     CP_TRY(cp_operands_check(arguments, 1, INT32_MAX, "at least one FIXTURE or DIR"));
-    CP_TRY(cp_value_integer(&self->runs, arguments, "replicates", CP_FEWEST_RUNS, CP_MOST_RUNS));
+    CP_TRY(cp_value_integer(&self->runs, arguments, "replicates", CP_FEWEST_REPLICATES, CP_MOST_RUNS));
     CP_TRY(cp_value_integer(&self->seed, arguments, "seed", 0, INT64_MAX));
     return cp_value_choices(self->dtypes, &self->dtype_count, arguments, "dtype", dtype_value, DTYPE_COUNT);
 }
@@ -63,7 +63,7 @@ static cp_status measure(const calibrating *self, measured *found, cp_fixture *f
 static void tell(const calibrating *self, const measured *found, const cp_fixture *fixture)
 {
     for (int i = 0; i < self->dtype_count; i++) {
-        cp_sight sight = cp_observations_sight(&found->observations[i]);
+        cp_sight sight = cp_observations_sight(&found->observations[i], CP_CALIBRATED_BY_REPLICATES);
         cp_tell_calibration(self->session, self->files, fixture->path,
                             cp_calibration_of(&fixture->calibrations, DTYPES[self->dtypes[i]]), &sight);
     }

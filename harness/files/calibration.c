@@ -23,6 +23,11 @@ const cp_calibration *cp_calibration_of(const cp_calibrations *calibrations, cp_
     return NULL;
 }
 
+int64_t cp_calibration_fewest(cp_calibration_rule rule)
+{
+    return rule == CP_CALIBRATED_BY_CONTROLS ? CP_FEWEST_CONTROLS : CP_FEWEST_REPLICATES;
+}
+
 static int compare_name(const void *name, const void *noise)
 {
     return strcmp(name, ((const cp_noise *)noise)->name);
@@ -96,9 +101,10 @@ static cp_status read_provenance(const reading *r, cp_calibration *out)
     bool found;
     CP_TRY(read_rule(r, out));
     CP_TRY(cp_h5_integer(r->file, r->group, "runs", &out->runs, &found));
-    if (out->runs < CP_FEWEST_RUNS || out->runs > CP_MOST_RUNS)
-        return cp_fail(CP_BAD_INPUT, "%s: %s: attribute runs: expected %d or more, found %" PRId64,
-                       cp_h5_path(r->file), r->group, CP_FEWEST_RUNS, out->runs);
+    int64_t fewest = cp_calibration_fewest(out->rule);
+    if (out->runs < fewest || out->runs > CP_MOST_RUNS)
+        return cp_fail(CP_BAD_INPUT, "%s: %s: attribute runs: expected %" PRId64 " or more, found %" PRId64,
+                       cp_h5_path(r->file), r->group, fewest, out->runs);
     CP_TRY(cp_h5_integer(r->file, r->group, "seed", &out->seed, &found));
     out->producer = "";
     return cp_h5_text(r->file, r->pool, r->group, "producer", &out->producer, &found);

@@ -13,8 +13,9 @@ typedef enum cp_calibration_rule {
     CP_CALIBRATION_RULES
 } cp_calibration_rule;
 
-/* Of fewer runs the maximum says too little. */
-enum { CP_FEWEST_RUNS = 8, CP_MOST_RUNS = 1 << 20 };
+/* Of fewer runs the maximum says too little; by rule. */
+enum { CP_FEWEST_REPLICATES = 24, CP_FEWEST_CONTROLS = 8, CP_MOST_RUNS = 1 << 20 };
+int64_t cp_calibration_fewest(cp_calibration_rule rule);
 
 /* The errors of one tensor over all runs: the largest, and the standard deviation. */
 typedef struct cp_noise {
@@ -48,7 +49,7 @@ void cp_calibrations_set(cp_calibrations *calibrations, cp_calibration calibrati
 /* ---- in a file of either kind ----------------------------------------------------------------------------------- */
 
 /* /calibration of an open file; where it has none, none. CP_BAD_INPUT for what is not exactly as it should be: another
- * dtype or rule, fewer runs than CP_FEWEST_RUNS, a name twice, numbers that are not one row a name, or that are
+ * dtype or rule, too few runs, a name twice, numbers that are not one row a name, or that are
  * negative or not finite. Where `expected` is given, for a tensor that has no noise and for noise of a tensor that it
  * does not have. */
 cp_status cp_calibrations_read(cp_calibrations *out, cp_h5 *file, cp_pool *pool, const cp_source *expected);

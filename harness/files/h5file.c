@@ -343,39 +343,6 @@ bool cp_h5lib_real(cp_h5_id attribute, double *out)
     return read_number(attribute, H5T_NATIVE_DOUBLE, out);
 }
 
-/* ---- copying ----------------------------------------------------------------------------------------------------- */
-
-bool cp_h5lib_copy(cp_h5_id to, cp_h5_id from, const char *name)
-{
-    return H5Ocopy(from, name, to, name, H5P_DEFAULT, H5P_DEFAULT) >= 0;
-}
-
-static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *info, void *state)
-{
-    const hid_t *to = state;
-    (void)info;
-    hid_t attribute = H5Aopen(from, name, H5P_DEFAULT);
-    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-    hssize_t count = H5Sget_simple_extent_npoints(space);
-    void *values = count < 0 ? NULL : calloc((size_t)count + 1, H5Tget_size(type));
-    hid_t copy = values ? H5Acreate2(*to, name, type, space, H5P_DEFAULT, H5P_DEFAULT) : H5I_INVALID_HID;
-    bool read = copy >= 0 && H5Aread(attribute, type, values) >= 0;
-    bool done = read && H5Awrite(copy, type, values) >= 0;
-    if (read)
-        H5Dvlen_reclaim(type, space, H5P_DEFAULT, values);
-    free(values);
-    cp_h5lib_release(copy);
-    H5Sclose(space);
-    H5Tclose(type);
-    cp_h5lib_release(attribute);
-    return done ? 0 : -1;
-}
-
-bool cp_h5lib_copy_attributes(cp_h5_id to, cp_h5_id from)
-{
-    return H5Aiterate2(from, H5_INDEX_NAME, H5_ITER_INC, NULL, copy_attribute, &to) >= 0;
-}
-
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 cp_h5_id cp_h5lib_make_group(cp_h5_id file, const char *path)

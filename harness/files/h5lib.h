@@ -1,4 +1,4 @@
-/* What h5read.c and h5write.c are made of: the library's calls (cp_h5lib_…, in h5file.c, which alone knows HDF5) and the
+/* What h5read.c and h5write.c are made of: the library's calls (cp_h5lib_…, in h5file.c and h5copy.c, which alone know HDF5) and the
  * open file. The calls check nothing and make no sentences; ids are the library's, negative where a call fails. */
 #ifndef CPEQ_HARNESS_FILES_H5LIB_H
 #define CPEQ_HARNESS_FILES_H5LIB_H

@@ -402,6 +402,7 @@ static void count_blind(cp_result *result)
     cp_result_fail(result, "blind on more than a tenth of the tensors: this step cannot be judged in %s",
                    cp_dtype_name(result->dtype));
     result->verdict = CP_NOT_COMPARABLE;
+    result->sightless = true;
 }
 
 static cp_status judge_tensors(judgement *j)

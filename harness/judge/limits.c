@@ -103,6 +103,12 @@ double cp_limit_scale(const cp_limits *limits, cp_tensor_kind kind, double norm,
 
 /* ---- measured limits ---- */
 
+double cp_limit_factor(cp_calibration_rule rule, int64_t runs)
+{
+    const double few = 8;
+    return rule == CP_CALIBRATED_BY_CONTROLS ? CP_LIMIT_FACTOR * (1 + few / (double)runs) : CP_LIMIT_FACTOR;
+}
+
 /* Noise of this name, or of another one of the same weight. */
 static const cp_noise *noise_of(const cp_calibration *calibration, const char *name, const cp_weight *weight)
 {
@@ -119,12 +125,13 @@ static double limit_of(double error, double factor, double floor)
 }
 
 /* One number has no other to be noisy with: what its parts, the token losses, may be off moves it too. */
-static double limit_of_loss(const cp_limits *limits, const cp_calibration *calibration, double error)
+static double limit_of_loss(const cp_limits *limits, const cp_calibration *calibration, double factor,
+                            double error)
 {
     const cp_noise *parts = cp_calibration_noise(calibration, "token_loss");
     if (!parts || isnan(limits->loss_share))
         return CP_LIMIT_FACTOR_OF_ONE * error;
-    return CP_LIMIT_FACTOR * (error + limits->loss_share * parts->norm);
+    return factor * (error + limits->loss_share * parts->norm);
 }
 
 static bool add_side(cp_limit *out, const cp_limits *limits, const cp_measured *side, const char *name,
@@ -133,14 +140,15 @@ static bool add_side(cp_limit *out, const cp_limits *limits, const cp_measured *
     const cp_noise *noise = noise_of(side->calibration, name, weight);
     if (!noise)
         return false;
+    double factor = cp_limit_factor(side->calibration->rule, side->calibration->runs);
     if (kind == CP_TENSOR_LOSS) {
-        double limit = side->scale * limit_of_loss(limits, side->calibration, noise->norm);
+        double limit = side->scale * limit_of_loss(limits, side->calibration, factor, noise->norm);
         out->norm += limit;
         out->element += limit;
         return true;
     }
-    out->norm += side->scale * limit_of(noise->norm, CP_LIMIT_FACTOR, floor);
-    out->element += side->scale * limit_of(noise->element, CP_LIMIT_FACTOR, floor);
+    out->norm += side->scale * limit_of(noise->norm, factor, floor);
+    out->element += side->scale * limit_of(noise->element, factor, floor);
     return true;
 }
 

@@ -1,8 +1,8 @@
 /* Limits are absolute: a Frobenius error of a tensor and a largest error of one element.
  *
- * Where a fixture is calibrated for the dtype, or limits were made from control runs: CP_LIMIT_FACTOR times the largest
- * error that was measured, of each of both. float64 has 16 · 2^-29 times the limit of float32: the ratio of the unit
- * roundoffs and a margin. A tensor whose measured error is 0 (a gradient that cancels exactly) has 4 roundings of its
+ * Where a fixture is calibrated for the dtype, or limits were made from control runs: a factor (cp_limit_factor)
+ * times the largest error that was measured, of each of both. float64 has 16 · 2^-29 times the limit of float32: the
+ * ratio of the unit roundoffs and a margin. A tensor whose measured error is 0 (a gradient that cancels exactly) has 4 roundings of its
  * own norm, or of the largest gradient of its group. The loss, one number alone, has what the limit of the token losses
  * leaves it besides: √targets / divisor times that; where the batch is not known, CP_LIMIT_FACTOR_OF_ONE. Both sides'
  * limits are added up where the expected side is no truth but a dump.
@@ -21,9 +21,12 @@
 
 #include "harness/judge/diff.h"
 
-/* Of the largest of at least CP_FEWEST_RUNS measured errors. */
+/* By how much a right run may exceed the largest of all measured errors: 1.5, found by counting (docs/gate.md).
+ * Replicates are noisier than what they stand for. Control runs are not, and the largest of few is small:
+ * 1.5 · (1 + 8 / runs). */
 #define CP_LIMIT_FACTOR        1.5
 #define CP_LIMIT_FACTOR_OF_ONE 4.0
+double cp_limit_factor(cp_calibration_rule rule, int64_t runs);
 
 /* A limit above this share of a tensor's norm sees nothing there. */
 #define CP_BLIND_SHARE 0.2

@@ -214,9 +214,10 @@ static double group_norm(const cp_groups *groups, const char *name)
     return group ? group->norm : 0;
 }
 
-cp_sight cp_observations_sight(const cp_observations *observations)
+cp_sight cp_observations_sight(const cp_observations *observations, cp_calibration_rule rule)
 {
     cp_sight sight = {0};
+    double factor = cp_limit_factor(rule, observations->runs);
     cp_groups groups = {0};
     raise_groups(&groups, observations);
     for (size_t i = 0; i < observations->count; i++) {
@@ -225,7 +226,7 @@ cp_sight cp_observations_sight(const cp_observations *observations)
         cp_noise noise = noise_of(observations, i);
         double norm = observations->truth[i];
         sight.judged++;
-        sight.blind += cp_limit_is_blind(CP_LIMIT_FACTOR * noise.norm, norm, group_norm(&groups, noise.name));
+        sight.blind += cp_limit_is_blind(factor * noise.norm, norm, group_norm(&groups, noise.name));
         if (norm > 0 && noise.norm > sight.loudest_error * norm) {
             sight.loudest = noise.name;
             sight.loudest_error = noise.norm / norm;

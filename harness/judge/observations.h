@@ -37,6 +37,6 @@ typedef struct cp_sight {
     const char *loudest;
     double loudest_error; /* over its norm */
 } cp_sight;
-cp_sight cp_observations_sight(const cp_observations *observations);
+cp_sight cp_observations_sight(const cp_observations *observations, cp_calibration_rule rule);
 
 #endif

@@ -112,7 +112,7 @@ static void say_where(cp_trial_row *row, const cp_result *result)
 
 void cp_trial_judged(cp_trial_row *row, const cp_result *result)
 {
-    row->outcome = (cp_trial_outcome)result->verdict;
+    row->outcome = result->sightless ? CP_TRIAL_REFUSED : (cp_trial_outcome)result->verdict;
     row->status = CP_OK;
     row->loss = result->worst_loss;
     row->logits = result->worst_logits;

@@ -85,6 +85,7 @@ typedef struct cp_result {
     cp_limit_rule limits;
     int64_t limit_runs; /* that they were measured from; 0: they were not */
     size_t blind;       /* tensors that are */
+    bool sightless;     /* too many: nothing is different, and that says nothing */
     size_t count;
     cp_tensor_result *tensors; /* in execution order */
     size_t note_count;
@@ -150,7 +151,8 @@ typedef struct cp_trial_row {
 } cp_trial_row;
 
 /* Fill in what a judged, or a failed, trial came to; the columns before `outcome` are the caller's. A status of
- * CP_REFUSED is a refusal, any other an error. */
+ * CP_REFUSED is a refusal, and so is a result without sight: this fixture says nothing in this dtype. Any other status
+ * is an error. */
 void cp_trial_judged(cp_trial_row *row, const cp_result *result);
 void cp_trial_failed(cp_trial_row *row, cp_status status, const char *sentence);
 

@@ -24,7 +24,7 @@ if ! cpeq calibrate --help | grep -q -e --replicates; then
 fi
 
 # ---- replicates
-for value in 7 0 -1 x ''; do refuse '--replicates:' cpeq calibrate full7.h5 --replicates "$value"; done
+for value in 23 0 -1 x ''; do refuse '--replicates:' cpeq calibrate full7.h5 --replicates "$value"; done
 refuse '--seed:' cpeq calibrate full7.h5 --seed -1
 refuse "--dtype: no 'float64'" cpeq calibrate full7.h5 --dtype float64
 refuse '--seed: not with --from' cpeq calibrate --from full7.h5 "$dump" --seed 1
@@ -33,13 +33,13 @@ refuse "'nowhere': cannot be read" cpeq calibrate nowhere
 mkdir empty
 refuse 'empty: holds no fixture' cpeq calibrate empty
 refuse 'kind: expected "fixture"' cpeq calibrate "$dump"
-expect 0 'full7.h5: float32, 8 replicates; errors up to' cpeq calibrate full7.h5 --replicates 8 --seed 5 --dtype float32
-expect 0 'float32 from 8 replicates' cpeq info full7.h5
+expect 0 'full7.h5: float32, 24 replicates; errors up to' cpeq calibrate full7.h5 --replicates 24 --seed 5 --dtype float32
+expect 0 'float32 from 24 replicates' cpeq info full7.h5
 expect 0 'loss: errors up to' cpeq info full7.h5 -v
 cp full7.h5 once.h5
-expect 0 '' cpeq calibrate full7.h5 --replicates 8 --seed 5 --dtype float32 -q
+expect 0 '' cpeq calibrate full7.h5 --replicates 24 --seed 5 --dtype float32 -q
 check 'the same seed gives the same bytes' cmp -s once.h5 full7.h5
-expect 0 '"rule": "replicates"' cpeq calibrate full7.h5 --replicates 8 --dtype float32 --json
+expect 0 '"rule": "replicates"' cpeq calibrate full7.h5 --replicates 24 --dtype float32 --json
 check 'another seed gives others' bash -c '! cmp -s once.h5 full7.h5'
 expect 0 '"limits": [' cpeq info full7.h5 --json
 expect 0 '1 same' cpeq verify full7.h5 --dtype float32 --cp 2 -q

@@ -29,7 +29,7 @@ for layout in zigzag striped:2 uneven:0:5:2:0 per_document; do
     expect 0 "layout         $layout" cpeq info some/new/folder
 done
 expect 0 'float32' cpeq run "$fixture" --cp 2 --dtype float32 -o narrow.h5 -v
-expect 0 'float32, uncalibrated limits' cpeq diff "$fixture" narrow.h5
+expect 0 'float32, calibrated limits (96 replicates)' cpeq diff "$fixture" narrow.h5
 expect 0 'trace/layer.0.out' cpeq run "$fixture" --cp 2 --trace -o trace.h5 -v
 expect 0 'trace/layer.0.out' cpeq diff "$fixture" trace.h5 --all
 expect 0 '' cpeq run "$fixture" --cp 2 --fault loss_count=per_rank -o fault.h5

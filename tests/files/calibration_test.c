@@ -71,6 +71,9 @@ static void a_fixture_keeps_it(void **state)
     sample_fixture_file(path, directory);
     odd_text(path, "/", "weather", "fine");
     odd_text(path, "/weights/w", "origin", "far");
+    static const char *const many[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    for (int i = 0; i < 10; i++) /* more than HDF5 keeps with the object itself */
+        odd_text(path, "/expected", many[i], "of varying length");
     assert_ok(cp_fixture_open(&fixture, path));
     assert_int_equal(fixture->calibrations.count, 0);
     assert_null(cp_calibration_of(&fixture->calibrations, CP_F32));
@@ -185,9 +188,14 @@ static void infinite(sample_noise *sample)
 {
     sample->noise[0].norm_spread = INFINITY;
 }
+static void too_few_controls(sample_noise *sample)
+{
+    sample->calibration.rule = CP_CALIBRATED_BY_CONTROLS;
+    sample->calibration.runs = CP_FEWEST_CONTROLS - 1;
+}
 static void too_few(sample_noise *sample)
 {
-    sample->calibration.runs = CP_FEWEST_RUNS - 1;
+    sample->calibration.runs = CP_FEWEST_REPLICATES - 1;
 }
 
 static const uint64_t TWO_ROWS[] = {2, 4};
@@ -258,10 +266,11 @@ static void refusals(void **state)
         {negative, NULL, "loss: expected finite numbers that are not negative, found -1e-09"},
         {not_a_number, NULL, "token_loss: expected finite numbers"},
         {infinite, NULL, "logits: expected finite numbers"},
-        {too_few, NULL, "attribute runs: expected 8 or more, found 7"},
+        {too_few_controls, NULL, "attribute runs: expected 8 or more, found 7"},
+        {too_few, NULL, "attribute runs: expected 24 or more, found 23"},
         {NULL, another_rule, "expected \"replicates\" or \"control runs\", found \"guess\""},
         {NULL, no_rule, "expected \"replicates\" or \"control runs\", found \"\""},
-        {NULL, no_runs, "attribute runs: expected 8 or more, found 0"},
+        {NULL, no_runs, "attribute runs: expected 24 or more, found 0"},
         {NULL, another_dtype, "/calibration/float16: expected float64, float32 or bfloat16"},
         {NULL, no_names, "/calibration/float32/names: expected a dataset, found nothing"},
         {NULL, names_are_numbers, "/calibration/float32/names: expected one string"},
@@ -300,6 +309,10 @@ static void links_are_not_copied(void **state)
     fill(&sample, CP_F32);
     cp_calibrations_set(&all, sample.calibration, sample.noise);
     sample_fixture_file(path, directory);
+    odd_group(path, "/circle");
+    odd_make_link(path, "/circle/again", ODD_HARD, "/circle");
+    assert_status(cp_fixture_calibrate(path, &all), CP_INTERNAL, "circle: cannot be written");
+    odd_remove(path, "/circle/again");
     odd_make_link(path, "/elsewhere", ODD_EXTERNAL_LINK, "/etc");
     size_t count;
     unsigned char *bytes = sample_bytes(path, &count);

@@ -206,6 +206,10 @@ static void blindness_is_said_aloud(void **state)
     noise_named(QUERIES)->norm = 0.21 / CP_LIMIT_FACTOR * norm_of(world_expected(&w, QUERIES));
     world_expect(&w, CP_NOT_COMPARABLE);
     world_expect_failure(&w, "blind on more than a tenth of the tensors");
+    cp_trial_row row;
+    cp_trial_judged(&row, &w.result);
+    assert_int_equal(row.outcome, CP_TRIAL_REFUSED);
+    assert_text_holds(row.sentence, "this step cannot be judged in bfloat16");
 
     /* what is different is seen, however much is not */
     world_scale(world_actual(&w, "logits"), 2);
@@ -228,6 +232,7 @@ static void limits_of_a_file(void **state)
     world_expect(&w, CP_SAME);
     assert_int_equal(w.result.limits, CP_LIMITS_CONTROLS);
     assert_int_equal(w.result.limit_runs, 8);
+    assert_near(world_result(&w, NORM)->norm_limit, 3e-2 * norm_of(world_expected(&w, NORM)), 1e-12);
 
     file.self_made = true;
     world_expect(&w, CP_SAME);
@@ -245,6 +250,15 @@ static void limits_of_a_file(void **state)
     file.fixture_id = "f2";
     world_expect(&w, CP_NOT_COMPARABLE);
     world_expect_failure(&w, "limits.h5 is of another fixture: f2");
+}
+
+static void factors_of_few_and_many(void **state)
+{
+    (void)state;
+    assert_near(cp_limit_factor(CP_CALIBRATED_BY_REPLICATES, 24), 1.5, 0);
+    assert_near(cp_limit_factor(CP_CALIBRATED_BY_REPLICATES, 96), 1.5, 0);
+    assert_near(cp_limit_factor(CP_CALIBRATED_BY_CONTROLS, 8), 3, 0);
+    assert_near(cp_limit_factor(CP_CALIBRATED_BY_CONTROLS, 24), 2, 1e-15);
 }
 
 /* Below the noise of its own truth a file knows nothing. */
@@ -309,7 +323,7 @@ static void the_largest_and_the_spread_are_kept(void **state)
     assert_true(found[row + 1 < count ? row + 1 : 0].norm == 0);
     static const char *const labels[8] = {"0", "1", "2", "3", "4", "5", "6", "7"};
     assert_ok(cp_observations_check_apart(&seen, labels));
-    cp_sight sight = cp_observations_sight(&seen);
+    cp_sight sight = cp_observations_sight(&seen, CP_CALIBRATED_BY_CONTROLS);
     assert_int_equal(sight.judged, w.expected.count);
     assert_int_equal(sight.blind, 1);
     assert_string_equal(sight.loudest, NORM);
@@ -360,6 +374,7 @@ int calibrated_tests(void)
         in_a_world(two_dumps_have_the_noise_of_both),
         in_a_world(blindness_is_said_aloud),
         in_a_world(limits_of_a_file),
+        cmocka_unit_test(factors_of_few_and_many),
         in_a_world(a_narrow_truth_gives_no_finer_limits),
         in_a_world(a_truth_of_our_own_is_told),
         in_a_world(the_largest_and_the_spread_are_kept),
