@@ -315,7 +315,7 @@ static bool read_truth(hid_t attribute, int64_t *out)
     H5Sclose(space);
     H5Tclose(stored);
     if (read)
-        *out = truth;
+        *out = truth != 0;
     return read;
 }
 
