@@ -36,7 +36,7 @@ static void tell(const inspection *job, const char *name, const char *text)
 {
     if (job->json != NULL)
         cp_json_set_string(job->json, name, text);
-    else
+    else if (text[0] != '\0')
         printf("  %-14s %s\n", name, text);
 }
 

@@ -34,7 +34,7 @@ static void print_overview(FILE *out)
                  "Proves, or disproves, that a context-parallel training step equals the unsharded one.\n\n"
                  "Commands:\n");
     for (const cp_command *command = cp_commands; command->name != NULL; command++)
-        fprintf(out, "  %-8s %s\n", command->name, command->summary);
+        fprintf(out, "  %-9s %s\n", command->name, command->summary);
     fprintf(out,
             "\n'cpeq COMMAND --help' has the options and an example of each; 'cpeq --version' the version.\n"
             "Exit status: 0 same or done, 1 different, 2 not comparable, 3 bad usage or bad input, 4 "

@@ -126,7 +126,8 @@ void cp_options_help(FILE *out, const char *command, const char *operands, const
     const char *argv[] = {command, NULL};
     popt_table(table, joined, join_tables(joined, options));
     poptContext context = poptGetContext(NULL, 1, argv, table, 0);
-    snprintf(operand_text, sizeof operand_text, "[OPTION...] %s\n\n%s\n\nOptions:", operands, summary);
+    snprintf(operand_text, sizeof operand_text,
+             "[OPTION...]%s%s\n\n%s\n\nOptions:", operands[0] != '\0' ? " " : "", operands, summary);
     poptSetOtherOptionHelp(context, operand_text);
     poptPrintHelp(context, out, 0);
     poptFreeContext(context);
