@@ -1,6 +1,7 @@
 #include "harness/files/dump.h"
 
 #include "harness/files/attention.h"
+#include "harness/files/folder.h"
 #include "harness/files/header.h"
 #include "harness/files/name_map.h"
 #include "harness/files/prefixes.h"
@@ -344,7 +345,7 @@ static cp_status read_dump(dump *d, const char *path)
     cp_declaration said;
     CP_TRY(cp_pool_text(&d->pool, &source->label, path));
     const char *label = source->label;
-    CP_TRY(cp_h5_open(&d->file, path));
+    CP_TRY(cp_folder_is_one(path) ? cp_folder_open(&d->file, path) : cp_h5_open(&d->file, path));
     CP_TRY(cp_header_read(d->file, &d->pool, &kind));
     CP_TRY(check_kind(d, kind));
     CP_TRY(read_declaration(d, kind, &said));

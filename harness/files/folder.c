@@ -1,8 +1,8 @@
 #include "harness/files/folder.h"
 
 #include "base/json.h"
+#include "harness/files/h5lib.h"
 #include "harness/files/safetensors.h"
-#include "harness/files/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -119,23 +119,8 @@ static cp_status read_folder(cp_folder *folder, const char *path)
     return status;
 }
 
-cp_status cp_folder_open(cp_folder **out, const char *path)
+static void folder_close(cp_folder *folder)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return cp_fail(CP_INTERNAL, "%s: no memory to open it", path);
-    cp_status status = read_folder(*out, path);
-    if (status != CP_OK) {
-        cp_folder_close(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-void cp_folder_close(cp_folder *folder)
-{
-    if (!folder)
-        return;
     for (size_t i = 0; i < folder->count; i++)
         cp_safetensors_close(folder->files[i]);
     cp_json_close(folder->json);
@@ -154,7 +139,7 @@ static const char *inside(const char *name, const char *group)
     return strncmp(name, group + 1, length) == 0 && name[length] == '/' ? name + length + 1 : NULL;
 }
 
-void cp_folder_look(const cp_folder *folder, const char *path, cp_h5_kind *kind)
+static void folder_look(const cp_folder *folder, const char *path, cp_h5_kind *kind)
 {
     const cp_safetensors *file = NULL;
     *kind = strcmp(path, "/") == 0 ? CP_H5_GROUP : find(folder, path, &file) ? CP_H5_DATASET : CP_H5_NOTHING;
@@ -169,8 +154,8 @@ static int compare_members(const void *a, const void *b)
     return strcmp(((const cp_h5_member *)a)->name, ((const cp_h5_member *)b)->name);
 }
 
-cp_status cp_folder_list(const cp_folder *folder, cp_pool *pool, const char *group,
-                         const cp_h5_member **members, size_t *count)
+static cp_status folder_list(const cp_folder *folder, cp_pool *pool, const char *group,
+                             const cp_h5_member **members, size_t *count)
 {
     size_t room = 0, used = 0;
     void *memory;
@@ -208,13 +193,13 @@ static cp_status expect(const cp_folder *folder, const char *path, const cp_safe
 {
     cp_h5_kind kind;
     *tensor = find(folder, path, file);
-    cp_folder_look(folder, path, &kind);
+    folder_look(folder, path, &kind);
     return *tensor ? CP_OK
                    : cp_fail(CP_BAD_INPUT, "%s: %s: expected a dataset, found %s", folder->path, path,
                              kind == CP_H5_GROUP ? "a group" : "nothing");
 }
 
-cp_status cp_folder_describe(const cp_folder *folder, const char *path, cp_h5_array *array)
+static cp_status folder_describe(const cp_folder *folder, const char *path, cp_h5_array *array)
 {
     const cp_safetensor *tensor;
     const cp_safetensors *file = NULL;
@@ -224,7 +209,8 @@ cp_status cp_folder_describe(const cp_folder *folder, const char *path, cp_h5_ar
     return CP_OK;
 }
 
-cp_status cp_folder_read(const cp_folder *folder, const char *path, int64_t first, int64_t count, void *out)
+static cp_status folder_read(const cp_folder *folder, const char *path, int64_t first, int64_t count,
+                             void *out)
 {
     const cp_safetensor *tensor;
     const cp_safetensors *file = NULL;
@@ -249,7 +235,7 @@ static cp_status another_type(const cp_folder *folder, const char *object, const
                    cp_json_kind_name(cp_json_kind_of(found)));
 }
 
-bool cp_folder_has(const cp_folder *folder, const char *object, const char *name)
+static bool folder_has(const cp_folder *folder, const char *object, const char *name)
 {
     return attribute(folder, object, name) != NULL;
 }
@@ -277,8 +263,8 @@ static cp_status join_strings(const cp_folder *folder, cp_pool *pool, const char
     return CP_OK;
 }
 
-cp_status cp_folder_text(const cp_folder *folder, cp_pool *pool, const char *object, const char *name,
-                         const char *behind, bool document, const char **out, bool *found)
+static cp_status folder_text(const cp_folder *folder, cp_pool *pool, const char *object, const char *name,
+                             const char *behind, bool document, const char **out, bool *found)
 {
     const cp_json *value = attribute(folder, object, name);
     *found = value != NULL;
@@ -306,8 +292,8 @@ static bool is_integer(const cp_json *value, int64_t *out)
     return true;
 }
 
-cp_status cp_folder_integers(const cp_folder *folder, const char *object, const char *name, int64_t *out,
-                             int room, int *count, bool *found)
+static cp_status folder_integers(const cp_folder *folder, const char *object, const char *name, int64_t *out,
+                                 int room, int *count, bool *found)
 {
     const cp_json *value = attribute(folder, object, name);
     *found = value != NULL;
@@ -328,8 +314,8 @@ cp_status cp_folder_integers(const cp_folder *folder, const char *object, const 
     return CP_OK;
 }
 
-cp_status cp_folder_real(const cp_folder *folder, const char *object, const char *name, double *out,
-                         bool *found)
+static cp_status folder_real(const cp_folder *folder, const char *object, const char *name, double *out,
+                             bool *found)
 {
     const cp_json *value = attribute(folder, object, name);
     *found = value != NULL;
@@ -338,5 +324,29 @@ cp_status cp_folder_real(const cp_folder *folder, const char *object, const char
     if (cp_json_kind_of(value) != CP_JSON_INTEGER && cp_json_kind_of(value) != CP_JSON_REAL)
         return another_type(folder, object, name, "one number", value);
     *out = cp_json_real(value);
+    return CP_OK;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static const cp_folder_calls CALLS = {folder_close,    folder_look, folder_list,
+                                      folder_describe, folder_read, folder_text,
+                                      folder_integers, folder_real, folder_has};
+
+cp_status cp_folder_open(cp_h5 **out, const char *path)
+{
+    *out = NULL;
+    cp_folder *folder = calloc(1, sizeof *folder);
+    if (!folder)
+        return cp_fail(CP_INTERNAL, "%s: no memory to open it", path);
+    cp_status status = read_folder(folder, path);
+    if (status == CP_OK)
+        status = cp_h5_wrap(out, -1, path, false, 0);
+    if (status != CP_OK) {
+        folder_close(folder);
+        return status;
+    }
+    (*out)->folder = folder;
+    (*out)->calls = &CALLS;
     return CP_OK;
 }

@@ -11,7 +11,7 @@
 
 typedef struct cp_h5 cp_h5;
 
-cp_status cp_h5_open(cp_h5 **out, const char *path);   /* to read; a folder as in folder.h too */
+cp_status cp_h5_open(cp_h5 **out, const char *path);   /* to read */
 cp_status cp_h5_create(cp_h5 **out, const char *path); /* to write; replaces what is there */
 
 /* Frees the file on failure too. CP_INTERNAL where what was written does not reach the disk. NULL is allowed. */

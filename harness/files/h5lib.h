@@ -3,7 +3,6 @@
 #ifndef CPEQ_HARNESS_FILES_H5LIB_H
 #define CPEQ_HARNESS_FILES_H5LIB_H
 
-#include "harness/files/folder.h"
 #include "harness/files/h5facts.h"
 #include "harness/files/text.h"
 
@@ -11,8 +10,29 @@ typedef int64_t cp_h5_id;
 
 enum { CP_H5_PATH_BYTES = 2 * CP_NAME_BYTES };
 
+/* What stands for the calls of h5file.h where there is no file. A table, so that what reads files alone needs nothing of
+ * what reads folders. A text is a string, or with `behind` a list of them, each with that behind it; where a `document` is
+ * asked for, a value that is neither is taken as its JSON text. `room` 1 of integers asks for one alone; a truth is 0 or 1. */
+typedef struct cp_folder cp_folder;
+typedef struct cp_folder_calls {
+    void (*close)(cp_folder *folder);
+    void (*look)(const cp_folder *folder, const char *path, cp_h5_kind *kind);
+    cp_status (*list)(const cp_folder *folder, cp_pool *pool, const char *group, const cp_h5_member **members,
+                      size_t *count);
+    cp_status (*describe)(const cp_folder *folder, const char *path, cp_h5_array *array);
+    cp_status (*read)(const cp_folder *folder, const char *path, int64_t first, int64_t count, void *out);
+    cp_status (*text)(const cp_folder *folder, cp_pool *pool, const char *object, const char *name,
+                      const char *behind, bool document, const char **out, bool *found);
+    cp_status (*integers)(const cp_folder *folder, const char *object, const char *name, int64_t *out,
+                          int room, int *count, bool *found);
+    cp_status (*real)(const cp_folder *folder, const char *object, const char *name, double *out,
+                      bool *found);
+    bool (*has)(const cp_folder *folder, const char *object, const char *name);
+} cp_folder_calls;
+
 struct cp_h5 {
-    cp_folder *folder; /* instead of a file, and of all that follows but the path; NULL: a file */
+    cp_folder *folder; /* instead of a file, and of all that follows but calls and path; NULL: a file */
+    const cp_folder_calls *calls;
     cp_h5_id id;
     char *path;
     bool writing;

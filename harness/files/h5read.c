@@ -15,16 +15,6 @@ cp_status cp_h5_open(cp_h5 **out, const char *path)
 {
     *out = NULL;
     struct stat status;
-    if (cp_folder_is_one(path)) {
-        cp_folder *folder;
-        CP_TRY(cp_folder_open(&folder, path));
-        cp_status wrapped = cp_h5_wrap(out, -1, path, false, 0);
-        if (wrapped == CP_OK)
-            (*out)->folder = folder;
-        else
-            cp_folder_close(folder);
-        return wrapped;
-    }
     if (stat(path, &status) != 0)
         return cp_fail(CP_BAD_INPUT, "%s: expected an HDF5 file: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
@@ -66,7 +56,8 @@ cp_status cp_h5_close(cp_h5 *file)
     if (!file)
         return CP_OK;
     close_dataset(file);
-    cp_folder_close(file->folder);
+    if (file->folder)
+        file->calls->close(file->folder);
     cp_status status = CP_OK;
     if (!file->folder && !cp_h5lib_close(file->id, file->writing) && file->writing)
         status = cp_fail(CP_INTERNAL, "%s: not everything could be written; is the disk full?", file->path);
@@ -135,7 +126,7 @@ static cp_status open_object(cp_h5 *file, const char *path, cp_h5_id *object)
 cp_status cp_h5_look(cp_h5 *file, const char *path, cp_h5_kind *kind)
 {
     if (file->folder) {
-        cp_folder_look(file->folder, path, kind);
+        file->calls->look(file->folder, path, kind);
         return CP_OK;
     }
     cp_h5_id object;
@@ -207,7 +198,7 @@ cp_status cp_h5_list(cp_h5 *file, cp_pool *pool, const char *group, const cp_h5_
                      size_t *count)
 {
     if (file->folder)
-        return cp_folder_list(file->folder, pool, group, members, count);
+        return file->calls->list(file->folder, pool, group, members, count);
     cp_h5_id object;
     CP_TRY(open_object(file, group, &object));
     listing list = {.file = file, .pool = pool, .group = group};
@@ -284,7 +275,7 @@ cp_status cp_h5_use(cp_h5 *file, const char *path)
 cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array)
 {
     if (file->folder)
-        return cp_folder_describe(file->folder, path, array);
+        return file->calls->describe(file->folder, path, array);
     CP_TRY(cp_h5_use(file, path));
     *array = file->array;
     return CP_OK;
@@ -293,7 +284,7 @@ cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array)
 cp_status cp_h5_read(cp_h5 *file, const char *path, int64_t first, int64_t count, void *out)
 {
     if (file->folder)
-        return cp_folder_read(file->folder, path, first, count, out);
+        return file->calls->read(file->folder, path, first, count, out);
     CP_TRY(cp_h5_use(file, path));
     cp_check(first >= 0 && count >= 0 && first <= file->array.count - count,
              "%s: %s: elements [%" PRId64 ", +%" PRId64 ") of %" PRId64, file->path, path, first, count,
@@ -379,7 +370,7 @@ static cp_status open_attribute(cp_h5 *file, const char *object, const char *nam
 
 cp_status cp_h5_has(cp_h5 *file, const char *object, const char *name, bool *found)
 {
-    *found = file->folder && cp_folder_has(file->folder, object, name);
+    *found = file->folder && file->calls->has(file->folder, object, name);
     if (file->folder)
         return CP_OK;
     cp_h5_id attribute;
@@ -393,7 +384,7 @@ static cp_status text_attribute(cp_h5 *file, cp_pool *pool, const char *object, 
                                 const char *behind, bool names, const char **out, bool *found)
 {
     if (file->folder) {
-        CP_TRY(cp_folder_text(file->folder, pool, object, name, behind, !names, out, found));
+        CP_TRY(file->calls->text(file->folder, pool, object, name, behind, !names, out, found));
         return *found && names ? cp_lines_check(*out, file->path, name) : CP_OK;
     }
     cp_h5_id attribute;
@@ -436,7 +427,7 @@ cp_status cp_h5_integer(cp_h5 *file, const char *object, const char *name, int64
 {
     int count;
     if (file->folder)
-        return cp_folder_integers(file->folder, object, name, out, 1, &count, found);
+        return file->calls->integers(file->folder, object, name, out, 1, &count, found);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -449,7 +440,7 @@ cp_status cp_h5_integers(cp_h5 *file, const char *object, const char *name, int6
                          int *count, bool *found)
 {
     if (file->folder)
-        return cp_folder_integers(file->folder, object, name, out, room, count, found);
+        return file->calls->integers(file->folder, object, name, out, room, count, found);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -463,7 +454,7 @@ cp_status cp_h5_integers(cp_h5 *file, const char *object, const char *name, int6
 cp_status cp_h5_real(cp_h5 *file, const char *object, const char *name, double *out, bool *found)
 {
     if (file->folder)
-        return cp_folder_real(file->folder, object, name, out, found);
+        return file->calls->real(file->folder, object, name, out, found);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
