@@ -204,7 +204,8 @@ static cp_status folder_describe(const cp_folder *folder, const char *path, cp_h
     const cp_safetensor *tensor;
     const cp_safetensors *file = NULL;
     CP_TRY(expect(folder, path, &tensor, &file));
-    *array = (cp_h5_array){.dtype = tensor->dtype, .dims = tensor->dims, .count = tensor->count};
+    *array =
+        (cp_h5_array){.dtype = tensor->dtype, .dims = tensor->dims, .count = tensor->count, .offset = -1};
     memcpy(array->extent, tensor->extent, sizeof array->extent);
     return CP_OK;
 }

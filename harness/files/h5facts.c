@@ -59,6 +59,23 @@ static cp_status check_amount(const cp_h5_array *array, const cp_h5_facts *facts
     return CP_OK;
 }
 
+/* What can be had past the library. */
+static void find_pieces(cp_h5_array *array, const cp_h5_facts *facts)
+{
+    array->offset = -1;
+    if (!facts->as_in_memory)
+        return;
+    if (facts->storage == CP_H5_CONTIGUOUS && facts->offset <= INT64_MAX)
+        array->offset = (int64_t)facts->offset;
+    bool usable = facts->storage == CP_H5_CHUNKED && !facts->other_filters;
+    for (int axis = 0; axis < array->dims; axis++)
+        usable = usable && facts->chunk[axis] <= INT32_MAX;
+    for (int axis = 0; axis < array->dims && usable; axis++)
+        array->chunk[axis] = (int64_t)facts->chunk[axis];
+    array->shuffled = facts->shuffled;
+    array->deflated = facts->deflated;
+}
+
 cp_status cp_h5_check_storage(cp_h5_array *array, const cp_h5_facts *facts, int64_t file_bytes,
                               const char *file, const char *object)
 {
@@ -73,6 +90,7 @@ cp_status cp_h5_check_storage(cp_h5_array *array, const cp_h5_facts *facts, int6
                        "%s: %s: expected no filter but deflate, shuffle and fletcher32, found %s", file,
                        object, facts->filter);
     CP_TRY(check_shape(array, facts, file, object));
+    find_pieces(array, facts);
     return check_amount(array, facts, file_bytes, file, object);
 }
 

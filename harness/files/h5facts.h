@@ -15,6 +15,7 @@ typedef struct cp_h5_facts {
     const char *class_name; /* "a string", … */
     size_t bytes;           /* of an element */
     bool byte_order;        /* little or big, nothing stranger */
+    bool as_in_memory;      /* the machine's own */
     bool whole_word;        /* no unused bits */
     bool is_signed;
     bool bfloat16_words; /* the attribute that makes uint16 words bfloat16 */
@@ -30,6 +31,9 @@ typedef struct cp_h5_facts {
     uint64_t stored_bytes;
     uint64_t chunk[CP_H5_MOST_DIMS], chunks; /* extents of a chunk; how many were written */
     size_t external_files;
+    uint64_t offset;         /* of contiguous data in the file */
+    bool shuffled, deflated; /* the only filters, in this order, */
+    bool other_filters;      /* unless this is true */
     bool foreign_filter;
     char filter[64]; /* its name */
 } cp_h5_facts;

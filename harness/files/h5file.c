@@ -144,6 +144,7 @@ static void collect_type(cp_h5_facts *facts, hid_t type)
         return;
     H5T_order_t order = H5Tget_order(type);
     facts->byte_order = order == H5T_ORDER_LE || order == H5T_ORDER_BE;
+    facts->as_in_memory = order == H5Tget_order(H5T_NATIVE_INT) || facts->bytes == 1;
     facts->whole_word = H5Tget_precision(type) == facts->bytes * 8 && H5Tget_offset(type) == 0;
     if (facts->class == CP_H5_INTEGER) {
         facts->is_signed = H5Tget_sign(type) == H5T_SGN_2;
@@ -153,6 +154,16 @@ static void collect_type(cp_h5_facts *facts, hid_t type)
                   &facts->mantissa_bits);
     facts->bias = H5Tget_ebias(type);
     facts->implied_one = H5Tget_norm(type) == H5T_NORM_IMPLIED;
+}
+
+/* The order of filters matters: what was shuffled last is not undone first. */
+static void note_filter(cp_h5_facts *facts, H5Z_filter_t id)
+{
+    bool shuffle = id == H5Z_FILTER_SHUFFLE && !facts->shuffled && !facts->deflated;
+    bool deflate = id == H5Z_FILTER_DEFLATE && !facts->deflated;
+    facts->shuffled |= shuffle;
+    facts->deflated |= deflate;
+    facts->other_filters |= !shuffle && !deflate;
 }
 
 /* A virtual dataset's extents are not asked for: that alone can open other files. */
@@ -171,6 +182,7 @@ static void collect_storage(cp_h5_facts *facts, hid_t dataset)
         size_t values = 0;
         H5Z_filter_t id = H5Pget_filter2(creation, (unsigned)i, &flags, &values, NULL, sizeof facts->filter,
                                          facts->filter, &config);
+        note_filter(facts, id);
         facts->foreign_filter =
             id != H5Z_FILTER_DEFLATE && id != H5Z_FILTER_SHUFFLE && id != H5Z_FILTER_FLETCHER32;
         if (facts->foreign_filter &&
@@ -184,7 +196,13 @@ static void collect_storage(cp_h5_facts *facts, hid_t dataset)
         facts->no_space = H5Sget_simple_extent_type(space) == H5S_NULL;
         facts->dims = H5Sget_simple_extent_dims(space, extent, NULL);
         facts->stored_bytes = H5Dget_storage_size(dataset);
+        facts->offset = UINT64_MAX;
+        if (facts->storage == CP_H5_CONTIGUOUS && H5Dget_offset(dataset) != HADDR_UNDEF)
+            facts->offset = H5Dget_offset(dataset);
         if (facts->storage == CP_H5_CHUNKED) {
+            unsigned options =
+                0; /* chunks at an edge may be left as they are, without saying so themselves */
+            facts->other_filters |= H5Pget_chunk_opts(creation, &options) < 0 || options != 0;
             H5Pget_chunk(creation, CP_H5_MOST_DIMS, chunk);
             H5Dget_num_chunks(dataset, space, &chunks);
         }

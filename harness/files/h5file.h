@@ -41,11 +41,25 @@ typedef struct cp_h5_array {
     int dims; /* 0: a scalar */
     int64_t extent[CP_MAX_DIMS];
     int64_t count; /* elements */
+    /* Where its bytes stand in the file as they do in memory, in one piece; -1: they do not. */
+    int64_t offset;
+    /* Extents of the pieces that cp_h5_read_chunk reads; 0: it cannot be read so. */
+    int64_t chunk[CP_MAX_DIMS];
+    bool shuffled, deflated; /* what was done to each, in this order */
 } cp_h5_array;
 cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array);
 
-/* `count` elements from the `first` on, in row-major order, as stored but in the machine's byte order. */
+/* `count` elements from the `first` on, in row-major order, as stored but in the machine's byte order. Several threads
+ * may read, of one file or many: they wait for each other. */
 cp_status cp_h5_read(cp_h5 *file, const char *path, int64_t first, int64_t count, void *out);
+
+/* A chunk as it stands in the file, packed, by its first element's index. `most` is what `out` has room for; more is
+ * CP_BAD_INPUT. Bit 0 and 1 of `skipped`: the first and the second filter were not applied. For several threads too. */
+cp_status cp_h5_read_chunk(cp_h5 *file, const char *path, const int64_t at[CP_MAX_DIMS], void *out,
+                           size_t most, size_t *bytes, unsigned *skipped);
+
+/* The descriptor of a file that is read, for the bytes at an array's offset; -1: there is none. */
+int cp_h5_descriptor(const cp_h5 *file);
 
 /* Whether a dataset holds strings. */
 cp_status cp_h5_is_text(cp_h5 *file, const char *path, bool *text);

@@ -86,6 +86,11 @@ bool cp_h5lib_read(cp_h5_id dataset, int dims, const uint64_t begin[], const uin
 bool cp_h5lib_write(cp_h5_id dataset, int dims, const uint64_t begin[], const uint64_t size[], int64_t count,
                     const void *data);
 
+/* False also where the chunk is not there or larger than `most`. */
+bool cp_h5lib_read_chunk(cp_h5_id dataset, int dims, const int64_t at[], void *out, size_t most,
+                         size_t *bytes, unsigned *skipped);
+int cp_h5lib_descriptor(cp_h5_id file); /* -1: none */
+
 /* Negative where there is none. */
 cp_h5_id cp_h5lib_attribute(cp_h5_id object, const char *name, bool *failed);
 

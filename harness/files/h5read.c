@@ -281,26 +281,6 @@ cp_status cp_h5_describe(cp_h5 *file, const char *path, cp_h5_array *array)
     return CP_OK;
 }
 
-cp_status cp_h5_read(cp_h5 *file, const char *path, int64_t first, int64_t count, void *out)
-{
-    if (file->folder)
-        return file->calls->read(file->folder, path, first, count, out);
-    CP_TRY(cp_h5_use(file, path));
-    cp_check(first >= 0 && count >= 0 && first <= file->array.count - count,
-             "%s: %s: elements [%" PRId64 ", +%" PRId64 ") of %" PRId64, file->path, path, first, count,
-             file->array.count);
-    size_t width = cp_dtype_bytes(file->array.dtype);
-    for (int64_t done = 0; done < count;) {
-        uint64_t begin[CP_MAX_DIMS], size[CP_MAX_DIMS];
-        int64_t box = cp_h5_box(&file->array, first + done, count - done, begin, size);
-        if (!cp_h5lib_read(file->dataset, file->array.dims, begin, size, box,
-                           (char *)out + (size_t)done * width))
-            return damaged(file, path);
-        done += box;
-    }
-    return CP_OK;
-}
-
 /* ---- strings and attributes -------------------------------------------------------------------------------------- */
 
 /* The strings of an attribute or dataset (`object`, which sentences call `where`) with `behind` behind each; where that

@@ -1,6 +1,7 @@
 #include "harness/files/name_map.h"
 
 #include "harness/files/name_rules.h"
+#include "harness/files/view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,7 +60,16 @@ static int64_t product(const int64_t *extent, int from, int to)
     return count;
 }
 
-static cp_status read_cut(const mapped *m, size_t tensor, int64_t first, int64_t count, double *out)
+/* `view`, here and below, is the inner source's; NULL: nothing is to be looked at where it lies. */
+static cp_status read_stored(const mapped *m, cp_view *view, size_t tensor, int64_t first, int64_t count,
+                             double *out)
+{
+    return view ? cp_view_read(view, m->inner, tensor, first, count, out)
+                : m->inner->read(m->inner, tensor, first, count, out);
+}
+
+static cp_status read_cut(const mapped *m, cp_view *view, size_t tensor, int64_t first, int64_t count,
+                          double *out)
 {
     const cp_source_tensor *ours = &m->tensors[tensor];
     const origin *from = &m->origins[tensor];
@@ -71,7 +81,7 @@ static cp_status read_cut(const mapped *m, size_t tensor, int64_t first, int64_t
         int64_t run = rows_from(from, row, rows) * inner - within;
         run = run < count ? run : count;
         int64_t at = (outer * stored_rows + stored_row(from, row)) * inner + within;
-        CP_TRY(m->inner->read(m->inner, from->tensor, at, run, out));
+        CP_TRY(read_stored(m, view, from->tensor, at, run, out));
         first += run;
         count -= run;
         out += run;
@@ -80,8 +90,8 @@ static cp_status read_cut(const mapped *m, size_t tensor, int64_t first, int64_t
 }
 
 /* Of a matrix: what follows each other in the file stands in one column. */
-static cp_status read_column(const mapped *m, size_t tensor, int64_t column, int64_t first, int64_t count,
-                             double *out)
+static cp_status read_column(const mapped *m, cp_view *view, size_t tensor, int64_t column, int64_t first,
+                             int64_t count, double *out)
 {
     enum { STRIP = 256 };
     double strip[STRIP];
@@ -96,7 +106,7 @@ static cp_status read_column(const mapped *m, size_t tensor, int64_t column, int
         run = run < last + 1 - row ? run : last + 1 - row;
         run = run < STRIP ? run : STRIP;
         int64_t at = stored_column * stride + (from->axis == 0 ? stored_row(from, row) : row);
-        CP_TRY(m->inner->read(m->inner, from->tensor, at, run, strip));
+        CP_TRY(read_stored(m, view, from->tensor, at, run, strip));
         for (int64_t i = 0; i < run; i++) {
             int64_t flat = (row + i) * columns + column - first;
             if (flat >= 0 && flat < count)
@@ -107,20 +117,78 @@ static cp_status read_column(const mapped *m, size_t tensor, int64_t column, int
     return CP_OK;
 }
 
-static cp_status read_mapped(const cp_source *source, size_t tensor, int64_t first, int64_t count,
+static cp_status read_values(const mapped *m, cp_view *view, size_t tensor, int64_t first, int64_t count,
                              double *out)
 {
-    const mapped *m = source->state;
     const origin *from = &m->origins[tensor];
     if (count == 0)
         return CP_OK;
     if (from->whole)
-        return m->inner->read(m->inner, from->tensor, first, count, out);
+        return read_stored(m, view, from->tensor, first, count, out);
     if (!from->transposed)
-        return read_cut(m, tensor, first, count, out);
+        return read_cut(m, view, tensor, first, count, out);
     for (int64_t column = 0; column < m->tensors[tensor].extent[1]; column++)
-        CP_TRY(read_column(m, tensor, column, first, count, out));
+        CP_TRY(read_column(m, view, tensor, column, first, count, out));
     return CP_OK;
+}
+
+static cp_status read_mapped(const cp_source *source, size_t tensor, int64_t first, int64_t count,
+                             double *out)
+{
+    return read_values(source->state, NULL, tensor, first, count, out);
+}
+
+/* A transposed matrix is read in long stretches: the more rows of it at once, the longer its columns. What is in chunks
+ * is left to the library, which keeps those that one column has in common with the next. */
+enum { STRETCH = 1 << 18 };
+
+static cp_status use_stretch(const mapped *m, cp_view *view, size_t tensor, int64_t element)
+{
+    const cp_source_tensor *ours = &m->tensors[tensor];
+    bool chunks = cp_view_grain(m->inner, m->origins[tensor].tensor).bytes > 0;
+    if (view->band_of == m && view->band_tensor == tensor && element >= view->band_first &&
+        element < view->band_first + view->band_count)
+        return CP_OK;
+    view->band_of = NULL;
+    view->band_first = element / STRETCH * STRETCH;
+    int64_t left = product(ours->extent, 0, ours->dims) - view->band_first;
+    view->band_count = left < STRETCH ? left : STRETCH;
+    CP_TRY(cp_view_room(&view->band, &view->band_room, STRETCH * sizeof(double)));
+    CP_TRY(
+        read_values(m, chunks ? NULL : view->parts, tensor, view->band_first, view->band_count, view->band));
+    view->band_of = m;
+    view->band_tensor = tensor;
+    return CP_OK;
+}
+
+static cp_status look_mapped(const cp_source *source, cp_view *view, size_t tensor, int64_t first,
+                             int64_t count, const void **data, cp_dtype *dtype)
+{
+    const mapped *m = source->state;
+    const origin *from = &m->origins[tensor];
+    CP_TRY(cp_view_parts(view, 1));
+    if (from->whole)
+        return cp_view_look(view->parts, m->inner, from->tensor, first, count, data, dtype);
+    *dtype = CP_F64;
+    bool kept = from->transposed && first / STRETCH == (first + count - 1) / STRETCH;
+    if (kept) {
+        CP_TRY(use_stretch(m, view, tensor, first));
+        *data = (double *)view->band + (first - view->band_first);
+        return CP_OK;
+    }
+    CP_TRY(cp_view_room(&view->values, &view->values_room, (size_t)count * sizeof(double)));
+    *data = view->values;
+    return read_values(m, from->transposed ? NULL : view->parts, tensor, first, count, view->values);
+}
+
+static cp_grain grain_of_mapped(const cp_source *source, size_t tensor)
+{
+    const mapped *m = source->state;
+    const origin *from = &m->origins[tensor];
+    cp_grain grain = cp_view_grain(m->inner, from->tensor);
+    if (from->transposed)
+        return (cp_grain){STRETCH, STRETCH * sizeof(double)};
+    return from->whole ? grain : (cp_grain){1, grain.bytes};
 }
 
 static cp_status read_mapped_ran(const cp_source *source, size_t item, int64_t first, int64_t count,
@@ -352,6 +420,8 @@ cp_status cp_name_map_apply(cp_source **source, const char *text)
     m->source = *inner;
     m->source.count = 0;
     m->source.read = read_mapped;
+    m->source.look = look_mapped;
+    m->source.grain = grain_of_mapped;
     m->source.read_ran = inner->read_ran ? read_mapped_ran : NULL;
     m->source.close = close_mapped;
     m->source.state = m;

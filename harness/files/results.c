@@ -1,5 +1,6 @@
 #include "harness/files/results.h"
 
+#include "harness/files/chunks.h"
 #include "harness/files/text.h"
 
 #include <inttypes.h>
@@ -54,6 +55,47 @@ static cp_status read_results(const cp_source *source, size_t tensor, int64_t fi
                            : CP_OK;
 }
 
+static cp_status look_stored(const cp_results *results, cp_view *view, size_t tensor, int64_t first,
+                             int64_t count, const void **data)
+{
+    const cp_h5_array *array = &results->arrays[tensor];
+    const char *path = results->paths[tensor];
+    int64_t width = (int64_t)cp_dtype_bytes(array->dtype);
+    cp_grain grain = cp_chunks_grain(array);
+    if (array->offset >= 0 && results->descriptor >= 0)
+        return cp_view_map(view, results->descriptor, cp_h5_path(results->file),
+                           array->offset + first * width, count * width, data);
+    if (grain.bytes > 0 && grain.bytes <= view->allowance)
+        return cp_chunks_look(view, results, tensor, results->file, path, array, first, count, data);
+    CP_TRY(cp_view_room(&view->values, &view->values_room, (size_t)(count * width)));
+    *data = view->values;
+    return cp_h5_read(results->file, path, first, count, view->values);
+}
+
+static cp_status look_results(const cp_source *source, cp_view *view, size_t tensor, int64_t first,
+                              int64_t count, const void **data, cp_dtype *dtype)
+{
+    enum { PIECE = 512 };
+    const cp_results *results = source->state;
+    CP_TRY(look_stored(results, view, tensor, first, count, data));
+    *dtype = results->tensors[tensor].dtype;
+    size_t width = cp_dtype_bytes(*dtype);
+    for (int64_t done = 0; results->finite && done < count; done += PIECE) {
+        double values[PIECE];
+        int64_t n = count - done < PIECE ? count - done : PIECE;
+        cp_view_double(values, (const char *)*data + (size_t)done * width, *dtype, n);
+        CP_TRY(check_finite(source->label, results->paths[tensor], &source->tensors[tensor], first + done, n,
+                            values));
+    }
+    return CP_OK;
+}
+
+static cp_grain grain_of_results(const cp_source *source, size_t tensor)
+{
+    const cp_results *results = source->state;
+    return cp_chunks_grain(&results->arrays[tensor]);
+}
+
 /* ---- listing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct group {
@@ -73,6 +115,7 @@ static cp_status add_result(cp_results *results, cp_pool *pool, const group *fro
     if (!cp_dtype_is_float(array.dtype))
         return cp_fail(CP_BAD_INPUT, "%s: %s: expected floating-point numbers, found %s",
                        cp_h5_path(results->file), results->paths[at], cp_dtype_name(array.dtype));
+    results->arrays[at] = array;
     tensor->dtype = array.dtype;
     tensor->dims = array.dims;
     memcpy(tensor->extent, array.extent, sizeof tensor->extent);
@@ -114,18 +157,21 @@ static cp_status is_result(bool *result, const cp_results *results, const group 
 cp_status cp_results_collect(cp_results *results, cp_h5 *file, cp_pool *pool, const char *root,
                              const char *apart)
 {
-    *results = (cp_results){.file = file};
-    results->source = (cp_source){.notes = "", .read = read_results, .state = results};
+    *results = (cp_results){.file = file, .descriptor = cp_h5_descriptor(file)};
+    results->source = (cp_source){
+        .notes = "", .read = read_results, .look = look_results, .grain = grain_of_results, .state = results};
     group lists[1 + GROUPS];
     CP_TRY(list_groups(lists, file, pool, root));
     size_t room = 0;
     for (int g = 0; g < 1 + GROUPS; g++)
         room += lists[g].count;
-    void *tensors, *paths;
+    void *tensors, *paths, *arrays;
     CP_TRY(cp_pool_take(pool, &tensors, room, sizeof *results->tensors));
+    CP_TRY(cp_pool_take(pool, &arrays, room, sizeof *results->arrays));
     CP_TRY(cp_pool_take(pool, &paths, room, sizeof *results->paths));
     results->source.tensors = results->tensors = tensors;
     results->paths = paths;
+    results->arrays = arrays;
     for (int g = 0; g < 1 + GROUPS; g++) {
         for (size_t m = 0; m < lists[g].count; m++) {
             const cp_h5_member *member = &lists[g].members[m];
@@ -141,6 +187,7 @@ cp_status cp_results_collect(cp_results *results, cp_h5 *file, cp_pool *pool, co
 typedef struct named {
     cp_source_tensor tensor;
     const char *path;
+    cp_h5_array array;
 } named;
 
 static int compare_named(const void *a, const void *b)
@@ -155,11 +202,12 @@ cp_status cp_results_sort(cp_results *results, cp_pool *pool)
     CP_TRY(cp_pool_take(pool, &memory, count, sizeof(named)));
     named *all = memory;
     for (size_t i = 0; i < count; i++)
-        all[i] = (named){results->tensors[i], results->paths[i]};
+        all[i] = (named){results->tensors[i], results->paths[i], results->arrays[i]};
     qsort(all, count, sizeof *all, compare_named);
     for (size_t i = 0; i < count; i++) {
         results->tensors[i] = all[i].tensor;
         results->paths[i] = all[i].path;
+        results->arrays[i] = all[i].array;
         if (i > 0 && strcmp(all[i - 1].tensor.name, all[i].tensor.name) == 0)
             return cp_fail(CP_INCOMPARABLE, "%s: %s and %s: two tensors of one name",
                            cp_h5_path(results->file), all[i - 1].path, all[i].path);

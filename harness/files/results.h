@@ -11,6 +11,8 @@ typedef struct cp_results {
     bool finite; /* a value that is not finite is bad input */
     cp_source_tensor *tensors;
     const char **paths;     /* of each tensor in the file */
+    cp_h5_array *arrays;    /* how each is stored */
+    int descriptor;         /* of the file; -1: its bytes are read through HDF5 alone */
     const char **ran_paths; /* of each member of /ran */
 } cp_results;
 

@@ -166,7 +166,7 @@ static int64_t place_in(const cp_source_tensor *box, const int64_t *place)
 
 /* Reads what follows an element in its own slice too, up to the end of the last axis. */
 static cp_status read_run(int64_t *run, cp_source *const *parts, const int64_t *index, size_t count,
-                          const int64_t *place, int64_t most, double *out)
+                          cp_view *views, const int64_t *place, int64_t most, double *out)
 {
     for (size_t p = 0; p < count; p++) {
         const cp_source_tensor *box = piece_of(parts, index, p);
@@ -176,13 +176,14 @@ static cp_status read_run(int64_t *run, cp_source *const *parts, const int64_t *
         int last = box->dims - 1;
         int64_t left = last >= 0 ? box->offset[last] + box->extent[last] - place[last] : 1;
         *run = left < most ? left : most;
-        return parts[p]->read(parts[p], (size_t)index[p], flat, *run, out);
+        return views ? cp_view_read(&views[p], parts[p], (size_t)index[p], flat, *run, out)
+                     : parts[p]->read(parts[p], (size_t)index[p], flat, *run, out);
     }
     return cp_fail(CP_INTERNAL, "a slice that is on no rank");
 }
 
 cp_status cp_slices_read(const cp_source_tensor *whole, cp_source *const *parts, const int64_t *index,
-                         size_t parts_count, int64_t first, int64_t count, double *out)
+                         size_t parts_count, cp_view *views, int64_t first, int64_t count, double *out)
 {
     while (count > 0) {
         int64_t place[CP_MAX_DIMS] = {0}, rest = first, run = 0;
@@ -190,7 +191,7 @@ cp_status cp_slices_read(const cp_source_tensor *whole, cp_source *const *parts,
             place[axis] = rest % whole->extent[axis];
             rest /= whole->extent[axis];
         }
-        CP_TRY(read_run(&run, parts, index, parts_count, place, count, out));
+        CP_TRY(read_run(&run, parts, index, parts_count, views, place, count, out));
         first += run;
         count -= run;
         out += run;

@@ -4,6 +4,7 @@
 
 #include "harness/files/h5file.h"
 #include "harness/files/source.h"
+#include "harness/files/view.h"
 
 /* Reads global_shape, offset and replicated of a dataset into `tensor`. CP_BAD_INPUT where they do not fit its extents. */
 cp_status cp_slice_read(cp_source_tensor *tensor, cp_h5 *file, const char *object);
@@ -16,7 +17,7 @@ cp_status cp_slices_join(bool *sliced, cp_source_tensor *whole, cp_source *const
 
 /* `count` elements from the `first` on of such a tensor. */
 cp_status cp_slices_read(const cp_source_tensor *whole, cp_source *const *parts, const int64_t *index,
-                         size_t parts_count, int64_t first, int64_t count, double *out);
+                         size_t parts_count, cp_view *views, int64_t first, int64_t count, double *out);
 
 /* The part before `part` whose slice is the same one; -1: none. */
 int64_t cp_slices_twin(cp_source *const *parts, const int64_t *index, size_t part);

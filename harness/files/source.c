@@ -117,6 +117,17 @@ static cp_status read_memory(const cp_source *source, size_t tensor, int64_t fir
     return CP_OK;
 }
 
+static cp_status look_memory(const cp_source *source, struct cp_view *view, size_t tensor, int64_t first,
+                             int64_t count, const void **data, cp_dtype *dtype)
+{
+    (void)view;
+    (void)count;
+    const memory_source *memory = source->state;
+    *dtype = source->tensors[tensor].dtype;
+    *data = (const char *)memory->data[tensor] + first * (int64_t)cp_dtype_bytes(*dtype);
+    return CP_OK;
+}
+
 static void close_memory(cp_source *source)
 {
     memory_source *memory = source->state;
@@ -179,6 +190,7 @@ cp_status cp_source_memory(cp_source **out, const char *label, const cp_declarat
                           .count = count,
                           .notes = "",
                           .read = read_memory,
+                          .look = look_memory,
                           .close = close_memory,
                           .state = memory};
     cp_declaration *said = &source->declaration;

@@ -74,6 +74,15 @@ typedef struct cp_ran {
     const char *digest;      /* 64 hexadecimal digits; NULL: an array */
 } cp_ran;
 
+/* How a tensor is best cut: pieces that begin at multiples of `elements` (1: anywhere) are decompressed but once, and
+ * who looks at one takes `bytes` for it (0: nothing is decompressed). */
+typedef struct cp_grain {
+    int64_t elements;
+    size_t bytes;
+} cp_grain;
+
+struct cp_view; /* view.h */
+
 typedef struct cp_source cp_source;
 struct cp_source {
     const char *label; /* what sentences call it: a path, or "run" */
@@ -82,9 +91,14 @@ struct cp_source {
     const cp_source_tensor *tensors; /* sorted by name */
     const char *notes;               /* sentences for the verdict, a newline behind each; NULL or "": none */
 
-    /* `count` elements of a tensor from the `first` on, in global row-major order, as double. */
+    /* `count` elements of a tensor from the `first` on, in global row-major order, as double. Several threads may read
+     * at the same time. */
     cp_status (*read)(const cp_source *source, size_t tensor, int64_t first, int64_t count, double *out);
-    void (*close)(cp_source *source); /* frees it; NULL for a source on the stack */
+    /* The same where they lie, for view.h; NULL: only `read` is to be used. */
+    cp_status (*look)(const cp_source *source, struct cp_view *view, size_t tensor, int64_t first,
+                      int64_t count, const void **data, cp_dtype *dtype);
+    cp_grain (*grain)(const cp_source *source, size_t tensor); /* NULL: cut it anywhere */
+    void (*close)(cp_source *source);                          /* frees it; NULL for a source on the stack */
 
     /* Of one dump file, which reads arrays as `read` does. A joined source has only its parts'. */
     size_t ran_count;

@@ -1,13 +1,14 @@
 #include "harness/judge/compare.h"
 
+#include "harness/judge/tile.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
-/* A tile is short enough that plain sums inside it lose nothing that matters, and stays in the first cache. LANES sums
- * run side by side. */
-enum { TILE = 256, LANES = 4 };
+enum { TILE = CP_TILE, LANES = CP_TILE_LANES };
 
 /* A square of anything in 2^±SAFE, summed over any number of elements that fits a disk, stays a normal number. */
 enum { SAFE = 400, LARGEST_SCALE = 1022 };
@@ -40,7 +41,7 @@ static double smaller(double a, double b)
 
 /* ---- sums ---- */
 
-static void sum_add(cp_sum *sum, double value, int exponent)
+void cp_sum_add(cp_sum *sum, double value, int exponent)
 {
     if (value == 0)
         return;
@@ -59,6 +60,12 @@ static void sum_add(cp_sum *sum, double value, int exponent)
     else
         sum->low += (value - total) + sum->high;
     sum->high = total;
+}
+
+void cp_sum_merge(cp_sum *sum, const cp_sum *other)
+{
+    cp_sum_add(sum, other->high, other->exponent);
+    cp_sum_add(sum, other->low, other->exponent);
 }
 
 static double sum_value(const cp_sum *sum)
@@ -102,10 +109,104 @@ static void add_products(cp_sum *sum, const double *a, int scale_a, const double
         for (int lane = 0; lane < LANES; lane++)
             total[lane] += (a[i + lane] * factor_a) * (b[i + lane] * factor_b);
     }
-    sum_add(sum, (total[0] + total[1]) + (total[2] + total[3]), scale_a + scale_b);
+    cp_sum_add(sum, (total[0] + total[1]) + (total[2] + total[3]), scale_a + scale_b);
 }
 
-/* ---- one tile ---- */
+/* ---- the worst ---- */
+
+static int64_t next_index(const cp_statistics *statistics)
+{
+    return statistics->first + statistics->judged + statistics->unjudged;
+}
+
+static double error_of(double expected, double actual)
+{
+    return smaller(fabs(actual - expected), DBL_MAX);
+}
+
+static double bound_of(const cp_statistics *statistics, double expected)
+{
+    return smaller(statistics->atol + statistics->rtol * fabs(expected), DBL_MAX);
+}
+
+static double excess_of(const cp_statistics *statistics, double error, double bound)
+{
+    if (statistics->rtol == 0)
+        return error;
+    return bound > 0 ? error / bound : error > 0 ? HUGE_VAL : 0;
+}
+
+static void note_worst(cp_statistics *statistics, const double *expected, const double *actual, int count,
+                       int64_t first)
+{
+    for (int i = 0; i < count; i++) {
+        double error = error_of(expected[i], actual[i]);
+        double bound = bound_of(statistics, expected[i]);
+        double excess = excess_of(statistics, error, bound);
+        if (excess > statistics->worst_excess) {
+            statistics->worst_excess = excess;
+            statistics->largest_error = error;
+            statistics->worst_bound = bound;
+            statistics->worst = (cp_element){first + i, expected[i], actual[i]};
+        }
+    }
+}
+
+/* ---- a tile of ordinary numbers ---- */
+
+static bool needs_no_scale(double magnitude)
+{
+    return magnitude == 0 || (magnitude >= 0x1p-400 && magnitude < 0x1p401);
+}
+
+/* False: something in it is not finite, or needs a scale, and nothing is to be added. */
+static bool is_ordinary(const cp_tile_sums *tile)
+{
+    bool finite = tile->expected_squares + tile->actual_squares <= DBL_MAX; /* not where one is NaN */
+    return finite && needs_no_scale(tile->expected) && needs_no_scale(tile->actual) &&
+           needs_no_scale(tile->error) && needs_no_scale(tile->bound);
+}
+
+static bool may_be_worst(const cp_statistics *statistics, const cp_tile_sums *tile)
+{
+    if (tile->error == 0)
+        return false;
+    return statistics->rtol > 0 ? tile->candidate : tile->error > statistics->worst_excess;
+}
+
+/* A little below the largest excess yet: rounding lets no worse element slip. */
+static double nearly_worst(const cp_statistics *statistics)
+{
+    return statistics->worst_excess * (1 - DBL_EPSILON);
+}
+
+static void add_ordinary(cp_statistics *statistics, const cp_tile_sums *tile, int count)
+{
+    cp_sum_add(&statistics->expected_squares, tile->expected_squares, 0);
+    cp_sum_add(&statistics->actual_squares, tile->actual_squares, 0);
+    cp_sum_add(&statistics->products, tile->products, 0);
+    cp_sum_add(&statistics->error_squares, tile->error_squares, 0);
+    cp_sum_add(&statistics->bound_squares, tile->bound_squares, 0);
+    statistics->judged += count;
+    statistics->mismatches += tile->mismatches;
+    statistics->largest_expected = larger(tile->expected, statistics->largest_expected);
+    statistics->largest_actual = larger(tile->actual, statistics->largest_actual);
+}
+
+static bool add_doubles(cp_statistics *statistics, const double *expected, const double *actual, int count)
+{
+    cp_tile_sums tile;
+    cp_tile_doubles(&tile, expected, actual, count, statistics->atol, statistics->rtol,
+                    nearly_worst(statistics));
+    if (!is_ordinary(&tile))
+        return false;
+    if (may_be_worst(statistics, &tile))
+        note_worst(statistics, expected, actual, count, next_index(statistics));
+    add_ordinary(statistics, &tile, count);
+    return true;
+}
+
+/* ---- any tile ---- */
 
 /* Whether an element takes part in the sums; counts it either way. */
 static bool admit(cp_statistics *statistics, int64_t index, double expected, double actual, int place)
@@ -143,7 +244,7 @@ static bool is_plain(const double *expected, const double *actual, const uint8_t
 static void fill_tile(block *tile, cp_statistics *statistics, const double *expected, const double *actual,
                       const uint8_t *places, int count)
 {
-    int64_t first = statistics->judged + statistics->unjudged;
+    int64_t first = next_index(statistics);
     bool plain = is_plain(expected, actual, places, count);
     statistics->judged += plain ? count : 0;
     tile->count = (count + LANES - 1) / LANES * LANES;
@@ -157,26 +258,6 @@ static void fill_tile(block *tile, cp_statistics *statistics, const double *expe
     for (int i = 0; i < tile->count; i++) {
         tile->error[i] = smaller(fabs(tile->actual[i] - tile->expected[i]), DBL_MAX);
         tile->bound[i] = smaller(tile->bound[i] + statistics->rtol * fabs(tile->expected[i]), DBL_MAX);
-    }
-}
-
-static double excess_of(const cp_statistics *statistics, double error, double bound)
-{
-    if (statistics->rtol == 0)
-        return error;
-    return bound > 0 ? error / bound : error > 0 ? HUGE_VAL : 0;
-}
-
-static void note_worst(cp_statistics *statistics, const block *tile, int64_t first)
-{
-    for (int i = 0; i < tile->count; i++) {
-        double excess = excess_of(statistics, tile->error[i], tile->bound[i]);
-        if (excess > statistics->worst_excess) {
-            statistics->worst_excess = excess;
-            statistics->largest_error = tile->error[i];
-            statistics->worst_bound = tile->bound[i];
-            statistics->worst = (cp_element){first + i, tile->expected[i], tile->actual[i]};
-        }
     }
 }
 
@@ -204,22 +285,115 @@ static void add_tile(cp_statistics *statistics, const block *tile, int64_t first
     add_products(&statistics->bound_squares, tile->bound, b, tile->bound, b, tile->count);
     statistics->mismatches += count_mismatches(tile);
     if (statistics->rtol > 0 || magnitude_d > statistics->worst_excess)
-        note_worst(statistics, tile, first);
+        note_worst(statistics, tile->expected, tile->actual, tile->count, first);
     statistics->largest_expected = larger(magnitude_e, statistics->largest_expected);
     statistics->largest_actual = larger(magnitude_a, statistics->largest_actual);
+}
+
+static bool holds_only(const uint8_t *places, uint8_t place, int count)
+{
+    int other = 0;
+    for (int i = 0; i < count; i++)
+        other += places[i] != place;
+    return other == 0;
+}
+
+static void add_any(cp_statistics *statistics, const double *expected, const double *actual,
+                    const uint8_t *places, int count)
+{
+    if (places && holds_only(places, CP_PLACE_UNJUDGED, count)) {
+        statistics->unjudged += count;
+        return;
+    }
+    bool whole = count % LANES == 0 && (!places || holds_only(places, CP_PLACE_JUDGED, count));
+    if (whole && add_doubles(statistics, expected, actual, count))
+        return;
+    int64_t first = next_index(statistics);
+    block tile;
+    fill_tile(&tile, statistics, expected, actual, places, count);
+    add_tile(statistics, &tile, first);
 }
 
 void cp_compare_add(cp_statistics *statistics, const double *expected, const double *actual,
                     const uint8_t *places, int64_t count)
 {
     for (int64_t begin = 0; begin < count; begin += TILE) {
-        int64_t first = statistics->judged + statistics->unjudged;
         int length = count - begin < TILE ? (int)(count - begin) : TILE;
-        block tile;
-        fill_tile(&tile, statistics, expected + begin, actual + begin, places ? places + begin : NULL,
-                  length);
-        add_tile(statistics, &tile, first);
+        add_any(statistics, expected + begin, actual + begin, places ? places + begin : NULL, length);
     }
+}
+
+static void add_floats(cp_statistics *statistics, const float *expected, const float *actual,
+                       const uint8_t *places, int count)
+{
+    cp_tile_sums tile = {0};
+    bool whole = count % LANES == 0 && (!places || holds_only(places, CP_PLACE_JUDGED, count));
+    if (whole)
+        cp_tile_floats(&tile, expected, actual, count, statistics->atol, statistics->rtol,
+                       nearly_worst(statistics));
+    bool ordinary = whole && is_ordinary(&tile);
+    if (ordinary && !may_be_worst(statistics, &tile)) {
+        add_ordinary(statistics, &tile, count);
+        return;
+    }
+    double e[TILE], a[TILE];
+    for (int i = 0; i < count; i++) {
+        e[i] = expected[i];
+        a[i] = actual[i];
+    }
+    add_any(statistics, e, a, places, count);
+}
+
+void cp_compare_add_floats(cp_statistics *statistics, const float *expected, const float *actual,
+                           const uint8_t *places, int64_t count)
+{
+    for (int64_t begin = 0; begin < count; begin += TILE) {
+        int length = count - begin < TILE ? (int)(count - begin) : TILE;
+        add_floats(statistics, expected + begin, actual + begin, places ? places + begin : NULL, length);
+    }
+}
+
+void cp_compare_merge(cp_statistics *statistics, const cp_statistics *next)
+{
+    if (statistics->nonfinite_expected + statistics->nonfinite_actual == 0)
+        statistics->first_nonfinite = next->first_nonfinite;
+    if (statistics->zero_violations == 0)
+        statistics->first_violation = next->first_violation;
+    statistics->judged += next->judged;
+    statistics->unjudged += next->unjudged;
+    statistics->mismatches += next->mismatches;
+    statistics->nonfinite_expected += next->nonfinite_expected;
+    statistics->nonfinite_actual += next->nonfinite_actual;
+    statistics->zero_violations += next->zero_violations;
+    if (next->worst_excess > statistics->worst_excess) {
+        statistics->worst = next->worst;
+        statistics->largest_error = next->largest_error;
+        statistics->worst_bound = next->worst_bound;
+        statistics->worst_excess = next->worst_excess;
+    }
+    statistics->largest_expected = larger(next->largest_expected, statistics->largest_expected);
+    statistics->largest_actual = larger(next->largest_actual, statistics->largest_actual);
+    cp_sum_merge(&statistics->expected_squares, &next->expected_squares);
+    cp_sum_merge(&statistics->actual_squares, &next->actual_squares);
+    cp_sum_merge(&statistics->error_squares, &next->error_squares);
+    cp_sum_merge(&statistics->products, &next->products);
+    cp_sum_merge(&statistics->bound_squares, &next->bound_squares);
+}
+
+double cp_sum_add_squares(cp_sum *sum, const double *values, int64_t count)
+{
+    double whole = 0;
+    for (int64_t begin = 0; begin < count; begin += TILE) {
+        double padded[TILE] = {0};
+        int length = count - begin < TILE ? (int)(count - begin) : TILE;
+        memcpy(padded, values + begin, (size_t)length * sizeof *padded);
+        int room = (length + LANES - 1) / LANES * LANES;
+        double magnitude = largest(padded, room);
+        int scale = scale_of(magnitude);
+        add_products(sum, padded, scale, padded, scale, room);
+        whole = larger(magnitude, whole);
+    }
+    return whole;
 }
 
 void cp_compare_finish(cp_statistics *statistics)

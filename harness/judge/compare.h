@@ -29,6 +29,7 @@ typedef struct cp_element {
 typedef struct cp_statistics {
     double atol, rtol; /* the bound of an element is atol + rtol·|expected| */
 
+    int64_t first; /* flat index of the first element that was added; 0, or set after cp_compare_begin */
     int64_t judged, unjudged;
     int64_t mismatches; /* elements that are not equal */
     int64_t nonfinite_expected, nonfinite_actual, zero_violations;
@@ -50,6 +51,20 @@ void cp_compare_begin(cp_statistics *statistics, double atol, double rtol);
 void cp_compare_add(cp_statistics *statistics, const double *expected, const double *actual,
                     const uint8_t *places, int64_t count);
 
+/* The same to the bit, of float32. */
+void cp_compare_add_floats(cp_statistics *statistics, const float *expected, const float *actual,
+                           const uint8_t *places, int64_t count);
+
+/* What was counted behind `statistics`, by itself, up to its end. Both have the same bounds. */
+void cp_compare_merge(cp_statistics *statistics, const cp_statistics *next);
+
 void cp_compare_finish(cp_statistics *statistics);
+
+/* value·2^exponent more; the exponents of a sum of squares are even. */
+void cp_sum_add(cp_sum *sum, double value, int exponent);
+void cp_sum_merge(cp_sum *sum, const cp_sum *other);
+
+/* The squares of finite values. Returns the largest magnitude. */
+double cp_sum_add_squares(cp_sum *sum, const double *values, int64_t count);
 
 #endif

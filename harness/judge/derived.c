@@ -1,6 +1,7 @@
 #include "harness/judge/derived.h"
 
 #include "harness/files/targets.h"
+#include "harness/files/view.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -66,6 +67,24 @@ static cp_status read_derived(const cp_source *source, size_t tensor, int64_t fi
     return CP_OK;
 }
 
+static cp_status look_derived(const cp_source *source, cp_view *view, size_t tensor, int64_t first,
+                              int64_t count, const void **data, cp_dtype *dtype)
+{
+    const derived *d = source->state;
+    if (d->from[tensor] >= 0)
+        return cp_view_look(view, d->expected, (size_t)d->from[tensor], first, count, data, dtype);
+    CP_TRY(cp_view_room(&view->values, &view->values_room, (size_t)count * sizeof(double)));
+    *data = view->values;
+    *dtype = CP_F64;
+    return read_derived(source, tensor, first, count, view->values);
+}
+
+static cp_grain grain_of_derived(const cp_source *source, size_t tensor)
+{
+    const derived *d = source->state;
+    return d->from[tensor] >= 0 ? cp_view_grain(d->expected, (size_t)d->from[tensor]) : (cp_grain){1, 0};
+}
+
 static void close_derived(cp_source *source)
 {
     derived *d = source->state;
@@ -106,6 +125,8 @@ cp_source *cp_derived_open(const cp_source *expected, const cp_source *actual, c
     cp_check(d, "no memory for a source");
     d->source = *expected;
     d->source.read = read_derived;
+    d->source.look = look_derived;
+    d->source.grain = grain_of_derived;
     d->source.close = close_derived;
     d->source.state = d;
     d->expected = expected;

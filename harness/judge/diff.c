@@ -4,6 +4,7 @@
 #include "harness/judge/measure.h"
 #include "harness/judge/names.h"
 #include "harness/judge/next.h"
+#include "harness/judge/order.h"
 #include "harness/judge/ran.h"
 #include "harness/judge/runs.h"
 #include "harness/judge/sentences.h"
@@ -99,27 +100,55 @@ static const cp_source_tensor *shape_of(const judgement *j, const cp_pair *pair)
                              : &j->sides.expected->tensors[pair->expected];
 }
 
-static cp_status measure_pair(judgement *j, const cp_pair *pair)
+/* A tensor of the result for every pair. False: it cannot be measured, and says why. */
+static bool append_pair(judgement *j, const cp_pair *pair)
 {
     cp_tensor_result *tensor = cp_result_append(j->result, pair->name, shape_of(j, pair));
     cp_rows rows;
-    if (!cp_measure_rows(&rows, &j->measure, tensor)) {
-        tensor->verdict = CP_NOT_COMPARABLE;
-        snprintf(tensor->reason, sizeof tensor->reason,
-                 "no row for each position of the batch [%" PRId64 ",%" PRId64 "]", j->measure.places.B,
-                 j->measure.places.T);
-        return CP_OK;
-    }
-    measurement *m = &j->measurements[j->count++];
-    *m = (measurement){.pair = *pair, .tensor = j->result->count - 1};
-    cp_spread spread;
-    cp_spread_begin(&spread, tensor, &j->result->bins, j->owners);
-    cp_status status =
-        cp_measure_pair(&m->statistics, &spread, &j->measure, pair, tensor, j->limits.atol, j->limits.rtol);
-    cp_spread_finish(&spread, tensor);
+    if (cp_measure_rows(&rows, &j->measure, tensor))
+        return true;
+    tensor->verdict = CP_NOT_COMPARABLE;
+    snprintf(tensor->reason, sizeof tensor->reason,
+             "no row for each position of the batch [%" PRId64 ",%" PRId64 "]", j->measure.places.B,
+             j->measure.places.T);
+    return false;
+}
+
+static cp_status measure(judgement *j, const cp_measuring *pairs)
+{
+    cp_status status = cp_measure_pairs(&j->measure, pairs, j->count, j->limits.atol, j->limits.rtol);
+    for (size_t i = 0; i < j->count; i++)
+        cp_spread_finish(pairs[i].spread, &j->result->tensors[j->measurements[i].tensor]);
     CP_TRY(status);
-    take_over(tensor, &m->statistics);
-    return check_truth(j, tensor, &m->statistics);
+    for (size_t i = 0; i < j->count; i++) {
+        const measurement *m = &j->measurements[i];
+        cp_tensor_result *tensor = &j->result->tensors[m->tensor];
+        take_over(tensor, &m->statistics);
+        CP_TRY(check_truth(j, tensor, &m->statistics));
+    }
+    return CP_OK;
+}
+
+static cp_status measure_pairs(judgement *j, size_t count)
+{
+    j->measurements = calloc(count + 1, sizeof *j->measurements);
+    cp_measuring *pairs = calloc(count + 1, sizeof *pairs);
+    cp_spread *spreads = calloc(count + 1, sizeof *spreads);
+    cp_check(j->measurements && pairs && spreads, "no memory for %zu tensors", count);
+    for (size_t i = 0; i < count; i++) {
+        if (append_pair(j, &j->pairs[i]))
+            j->measurements[j->count++] = (measurement){.pair = j->pairs[i], .tensor = j->result->count - 1};
+    }
+    for (size_t i = 0; i < j->count; i++) {
+        measurement *m = &j->measurements[i];
+        const cp_tensor_result *tensor = &j->result->tensors[m->tensor];
+        cp_spread_begin(&spreads[i], tensor, &j->result->bins, j->owners);
+        pairs[i] = (cp_measuring){&m->pair, tensor, &m->statistics, &spreads[i]};
+    }
+    cp_status status = measure(j, pairs);
+    free(pairs);
+    free(spreads);
+    return status;
 }
 
 /* ---- groups ---- */
@@ -284,33 +313,6 @@ static cp_status judge(const judgement *j, const measurement *m)
 
 /* ---- the whole ---- */
 
-typedef struct sorted {
-    cp_name_key key;
-    size_t tensor;
-} sorted;
-
-static int compare_sorted(const void *a, const void *b)
-{
-    return cp_name_compare(&((const sorted *)a)->key, &((const sorted *)b)->key);
-}
-
-static void sort_by_execution(cp_result *result, const char *order)
-{
-    if (result->count == 0)
-        return;
-    sorted *places = malloc(result->count * sizeof *places);
-    cp_tensor_result *tensors = malloc(result->count * sizeof *tensors);
-    cp_check(places && tensors, "no memory for %zu results", result->count);
-    for (size_t i = 0; i < result->count; i++)
-        places[i] = (sorted){cp_name_key_of(result->tensors[i].name, order), i};
-    qsort(places, result->count, sizeof *places, compare_sorted);
-    for (size_t i = 0; i < result->count; i++)
-        tensors[i] = result->tensors[places[i].tensor];
-    free(places);
-    free(result->tensors);
-    result->tensors = tensors;
-}
-
 static void set_verdict(cp_result *result)
 {
     size_t measured = 0;
@@ -409,10 +411,7 @@ static cp_status judge_tensors(judgement *j)
 {
     size_t pair_count;
     cp_pairs_find(&j->pairs, &pair_count, j->result, &j->sides);
-    j->measurements = calloc(pair_count + 1, sizeof *j->measurements);
-    cp_check(j->measurements, "no memory for %zu tensors", pair_count);
-    for (size_t i = 0; i < pair_count; i++)
-        CP_TRY(measure_pair(j, &j->pairs[i]));
+    CP_TRY(measure_pairs(j, pair_count));
     CP_TRY(measure_groups(j));
     for (size_t i = 0; i < j->count; i++)
         CP_TRY(judge(j, &j->measurements[i]));
@@ -450,7 +449,7 @@ static cp_status judge_all(judgement *j, const cp_diff_options *options)
         CP_TRY(cp_ran_judge(j->result, &j->sides, &j->measure.places));
         CP_TRY(judge_tensors(j));
     }
-    sort_by_execution(j->result, j->sides.fixture ? j->sides.fixture->order : "");
+    cp_order_results(j->result, j->sides.fixture ? j->sides.fixture->order : "");
     set_verdict(j->result);
     count_blind(j->result);
     find_worst(j->result);

@@ -3,6 +3,8 @@
 #include "base/tokens/tokens.h"
 #include "harness/judge/names.h"
 
+#include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,76 +197,108 @@ void cp_spread_begin(cp_spread *spread, const cp_tensor_result *tensor, const cp
     for (int axis = 2; axis < tensor->dims; axis++)
         spread->width *= tensor->extent[axis];
     spread->errors = zeros(bins->B * bins->bins, sizeof *spread->errors);
-    if (owners) {
-        spread->scales = zeros(bins->ranks, sizeof *spread->scales);
+    if (owners)
         spread->sums = zeros(bins->ranks, sizeof *spread->sums);
-    }
 }
 
-/* Squares of errors near 1e300 or 1e-300 neither overflow nor vanish. */
-static void add_square(double *scale, double *sum, double error)
+void cp_spread_part_begin(cp_spread_part *part, const cp_spread *spread, int64_t first, int64_t end)
 {
-    if (error > *scale) {
-        *sum = *sum * (*scale / error) * (*scale / error) + 1;
-        *scale = error;
-    } else if (error > 0) {
-        *sum += (error / *scale) * (error / *scale);
+    size_t ranks = spread->sums ? (size_t)spread->bins->ranks : 0;
+    part->next = first;
+    part->first_bin = bin_of(spread->bins, first / spread->width);
+    part->bins = bin_of(spread->bins, (end - 1) / spread->width) + 1 - part->first_bin;
+    if ((size_t)part->bins > part->error_room) {
+        free(part->errors);
+        part->errors = zeros(part->bins, sizeof *part->errors);
+        part->error_room = (size_t)part->bins;
     }
+    if (ranks > part->ranks) {
+        free(part->sums);
+        part->sums = zeros((int64_t)ranks, sizeof *part->sums);
+        part->ranks = ranks;
+    }
+    memset(part->errors, 0, (size_t)part->bins * sizeof *part->errors);
+    if (ranks > 0)
+        memset(part->sums, 0, ranks * sizeof *part->sums);
 }
 
-/* `count` elements of one position. */
-static void add_position(cp_spread *spread, int64_t position, const double *expected, const double *actual,
-                         const uint8_t *places, int64_t count)
+void cp_spread_part_close(cp_spread_part *part)
 {
-    double *bin = &spread->errors[bin_of(spread->bins, position)];
-    int32_t rank = spread->owners ? spread->owners[position] : -1;
+    free(part->errors);
+    free(part->sums);
+}
+
+/* `count` elements of one position, in pieces. */
+static void add_position(cp_spread_part *part, const cp_spread *spread, int64_t position,
+                         const double *expected, const double *actual, const uint8_t *places, int64_t count)
+{
+    enum { PIECE = 256 };
+    double *bin = &part->errors[bin_of(spread->bins, position) - part->first_bin];
+    int32_t rank = spread->sums ? spread->owners[position] : -1;
     bool known = rank >= 0 && rank < spread->bins->ranks;
-    for (int64_t i = 0; i < count; i++) {
-        if (places && places[i] == CP_PLACE_UNJUDGED)
-            continue;
-        double error = fabs(actual[i] - expected[i]);
-        if (!isfinite(error))
-            *bin = INFINITY;
-        else if (error > *bin)
-            *bin = error;
-        if (known && isfinite(error))
-            add_square(&spread->scales[rank], &spread->sums[rank], error);
+    cp_sum unknown = {0};
+    for (int64_t begin = 0; begin < count; begin += PIECE) {
+        double errors[PIECE];
+        int64_t n = count - begin < PIECE ? count - begin : PIECE;
+        bool finite = true;
+        for (int64_t i = 0; i < n; i++) {
+            bool judged = !places || places[begin + i] != CP_PLACE_UNJUDGED;
+            double error = judged ? fabs(actual[begin + i] - expected[begin + i]) : 0;
+            bool usable = error <= DBL_MAX;
+            errors[i] = usable ? error : 0;
+            finite &= usable;
+        }
+        double largest = cp_sum_add_squares(known ? &part->sums[rank] : &unknown, errors, n);
+        largest = finite ? largest : INFINITY;
+        *bin = largest > *bin ? largest : *bin;
     }
 }
 
-void cp_spread_add(cp_spread *spread, const double *expected, const double *actual, const uint8_t *places,
-                   int64_t count)
+void cp_spread_add(cp_spread_part *part, const cp_spread *spread, const double *expected,
+                   const double *actual, const uint8_t *places, int64_t count)
 {
-    for (int64_t done = 0; done < count && spread->width > 0;) {
-        int64_t position = (spread->next + done) / spread->width;
-        int64_t left = (position + 1) * spread->width - (spread->next + done);
+    for (int64_t done = 0; done < count;) {
+        int64_t position = (part->next + done) / spread->width;
+        int64_t left = (position + 1) * spread->width - (part->next + done);
         int64_t run = left < count - done ? left : count - done;
-        add_position(spread, position, expected + done, actual + done, places ? places + done : NULL, run);
+        add_position(part, spread, position, expected + done, actual + done, places ? places + done : NULL,
+                     run);
         done += run;
     }
-    spread->next += count;
+    part->next += count;
 }
 
-/* Squares in units of the largest scale, then of their sum. */
-static void to_shares(cp_spread *spread)
+void cp_spread_merge(cp_spread *spread, const cp_spread_part *part)
 {
-    double largest = 0, whole = 0;
-    for (int rank = 0; rank < spread->bins->ranks; rank++)
-        largest = spread->scales[rank] > largest ? spread->scales[rank] : largest;
-    for (int rank = 0; rank < spread->bins->ranks && largest > 0; rank++) {
-        double scale = spread->scales[rank] / largest;
-        spread->sums[rank] *= scale * scale;
-        whole += spread->sums[rank];
+    for (int64_t i = 0; i < part->bins; i++) {
+        double *bin = &spread->errors[part->first_bin + i];
+        *bin = part->errors[i] > *bin ? part->errors[i] : *bin;
     }
-    for (int rank = 0; rank < spread->bins->ranks && whole > 0; rank++)
-        spread->sums[rank] /= whole;
+    for (int rank = 0; spread->sums && rank < spread->bins->ranks; rank++)
+        cp_sum_merge(&spread->sums[rank], &part->sums[rank]);
+}
+
+/* Sums in units of the largest exponent, then of their own sum. */
+static double *shares_of(const cp_spread *spread)
+{
+    int ranks = spread->bins->ranks, exponent = INT_MIN;
+    double *shares = zeros(ranks, sizeof *shares), whole = 0;
+    for (int rank = 0; rank < ranks; rank++)
+        if (spread->sums[rank].high > 0 && spread->sums[rank].exponent > exponent)
+            exponent = spread->sums[rank].exponent;
+    for (int rank = 0; rank < ranks && exponent > INT_MIN; rank++) {
+        const cp_sum *sum = &spread->sums[rank];
+        shares[rank] = ldexp(sum->high + sum->low, sum->exponent - exponent);
+        whole += shares[rank];
+    }
+    for (int rank = 0; rank < ranks && whole > 0; rank++)
+        shares[rank] /= whole;
+    return shares;
 }
 
 void cp_spread_finish(cp_spread *spread, cp_tensor_result *tensor)
 {
-    if (spread->sums)
-        to_shares(spread);
     tensor->bin_errors = spread->errors;
-    tensor->rank_share = spread->sums;
-    free(spread->scales);
+    tensor->rank_share = spread->sums ? shares_of(spread) : NULL;
+    free(spread->sums);
 }

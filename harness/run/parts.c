@@ -232,6 +232,13 @@ static cp_status read_part(const cp_source *source, size_t tensor, int64_t first
     return state->inner->read(state->inner, tensor, first, count, out);
 }
 
+static cp_status look_part(const cp_source *source, struct cp_view *view, size_t tensor, int64_t first,
+                           int64_t count, const void **data, cp_dtype *dtype)
+{
+    const part_state *state = source->state;
+    return state->inner->look(state->inner, view, tensor, first, count, data, dtype);
+}
+
 static void close_part(cp_source *source)
 {
     part_state *state = source->state;
@@ -253,6 +260,7 @@ cp_status cp_results_source(cp_source **out, const cp_results *results, cp_ranks
     }
     state->source = *state->inner;
     state->source.read = read_part;
+    state->source.look = look_part;
     state->source.close = close_part;
     state->source.state = state;
     state->ranks = ranks;

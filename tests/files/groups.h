@@ -19,5 +19,6 @@ int dump_tests(void);
 int dump_refusals_tests(void);
 int storage_tests(void);
 int safetensors_tests(void);
+int view_tests(void);
 
 #endif

@@ -132,6 +132,15 @@ static hid_t creation_of(const char *file, odd_storage storage, int dims, const 
     return creation;
 }
 
+static void write_all(hid_t dataset, hid_t stored, hid_t space, const void *data)
+{
+    hid_t memory = must(H5Tcopy(stored));
+    if (H5Tget_class(memory) == H5T_FLOAT || H5Tget_class(memory) == H5T_INTEGER)
+        must_do(H5Tset_order(memory, H5Tget_order(H5T_NATIVE_INT)));
+    must_do(H5Dwrite(dataset, memory, space, space, H5P_DEFAULT, data));
+    H5Tclose(memory);
+}
+
 void odd_dataset(const char *file, const char *path, odd_type type, odd_storage storage, int dims,
                  const uint64_t *extent, const void *data)
 {
@@ -152,13 +161,34 @@ void odd_dataset(const char *file, const char *path, odd_type type, odd_storage 
     }
     bool written = data && storage != ODD_VIRTUAL && storage != ODD_NEVER_WRITTEN &&
                    storage != ODD_NEVER_WRITTEN_CHUNKED && storage != ODD_NULL_SPACE;
-    if (written) {
-        hid_t memory = must(H5Tcopy(stored));
-        if (H5Tget_class(memory) == H5T_FLOAT || H5Tget_class(memory) == H5T_INTEGER)
-            must_do(H5Tset_order(memory, H5Tget_order(H5T_NATIVE_INT)));
-        must_do(H5Dwrite(dataset, memory, space, space, H5P_DEFAULT, data));
-        H5Tclose(memory);
+    if (written)
+        write_all(dataset, stored, space, data);
+    H5Dclose(dataset);
+    H5Pclose(creation);
+    H5Sclose(space);
+    H5Tclose(stored);
+    must_do(H5Fclose(id));
+}
+
+void odd_chunks(const char *file, const char *path, odd_type type, int dims, const uint64_t *extent,
+                const uint64_t *chunk, bool shuffled, bool packed, const void *data)
+{
+    hsize_t size[8] = {0}, piece[8] = {0};
+    for (int axis = 0; axis < dims; axis++) {
+        size[axis] = extent[axis];
+        piece[axis] = chunk[axis];
     }
+    hid_t id = open_file(file);
+    hid_t stored = must(stored_type(type));
+    hid_t space = must(H5Screate_simple(dims, size, NULL));
+    hid_t creation = must(H5Pcreate(H5P_DATASET_CREATE));
+    must_do(H5Pset_chunk(creation, dims, piece));
+    if (shuffled)
+        must_do(H5Pset_shuffle(creation));
+    if (packed)
+        must_do(H5Pset_deflate(creation, 1));
+    hid_t dataset = must(H5Dcreate2(id, path, stored, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    write_all(dataset, stored, space, data);
     H5Dclose(dataset);
     H5Pclose(creation);
     H5Sclose(space);

@@ -48,6 +48,10 @@ typedef enum odd_storage {
 void odd_dataset(const char *file, const char *path, odd_type type, odd_storage storage, int dims,
                  const uint64_t *extent, const void *data);
 
+/* In chunks of these extents, each shuffled, packed or both. */
+void odd_chunks(const char *file, const char *path, odd_type type, int dims, const uint64_t *extent,
+                const uint64_t *chunk, bool shuffled, bool packed, const void *data);
+
 typedef enum odd_link { ODD_SOFT, ODD_DANGLING, ODD_EXTERNAL_LINK, ODD_HARD } odd_link;
 
 /* A link at `path` to the object `target`. */

@@ -13,6 +13,7 @@ int next_tests(void);
 int ran_digests_tests(void);
 int ran_tests(void);
 int spread_tests(void);
+int streams_tests(void);
 int structure_tests(void);
 int trials_tests(void);
 int values_tests(void);

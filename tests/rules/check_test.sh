@@ -72,7 +72,7 @@ planted harness/cli/main.c '#include "tests/base/t.h"' '3: harness/cli may not i
 planted harness/parallel/shard.c '#include "harness/parallel/decisions.h"' \
     '1: "harness/parallel/decisions.h" is for harness/parallel/decisions.c harness/run/'
 planted base/rng.c '#include <jansson.h>' '1: <jansson.h> is for base/json.c only'
-planted harness/files/dump.c '#include <hdf5.h>' '1: <hdf5.h> is for harness/files/h5file.c harness/files/h5copy.c only'
+planted harness/files/dump.c '#include <hdf5.h>' '1: <hdf5.h> is for harness/files/h5file.c harness/files/h5copy.c harness/files/h5raw.c only'
 planted harness/parallel/shard.c '#include <mpi.h>' '1: <mpi.h> is for harness/parallel/comm_mpi.c only'
 planted reference/ops.c '#include <cblas.h>' '1: <cblas.h> is for reference/matmul.c harness/cli/bench.c only'
 planted harness/report/text.c '#include <libxml/xmlwriter.h>' '2: <libxml/xmlwriter.h> is for'
