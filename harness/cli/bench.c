@@ -4,8 +4,10 @@
  *   cpeq-bench step T P          of a training step of a 33.6 M llama in float32: seconds, GF/s, bytes of one rank's
  *                                step by plan, peak bytes of the process
  *   cpeq-bench memory T          bytes of the same step by plan, which is not run
+ *   cpeq-bench pair DIR          writes DIR/expected.h5 and DIR/actual.h5: 2 GiB of float32 gradients together
  *   cpeq-bench attention T       seconds of one layer's attention, forward and backward: causal, and all seen */
 #include "base/rng.h"
+#include "harness/files/h5file.h"
 #include "harness/run/make.h"
 #include "harness/run/rank.h"
 
@@ -245,8 +247,59 @@ static int bench_attention(int64_t T)
     return 0;
 }
 
+/* ---- two dumps ------------------------------------------------------------------------------------------------------ */
+
+enum { TENSORS = 4, ROWS = 16384, COLUMNS = 4096 };
+
+static cp_status write_gradient(cp_h5 *file, int which, float factor)
+{
+    static float row[COLUMNS];
+    const int64_t extent[] = {ROWS, COLUMNS};
+    char path[64];
+    snprintf(path, sizeof path, "/grads/model.layers.%d.mlp.down_proj.weight", which);
+    CP_TRY(cp_h5_make_array(file, path, CP_F32, 2, extent));
+    cp_rng rng = cp_rng_named((uint64_t)which, "pair");
+    for (int64_t r = 0; r < ROWS; r++) {
+        for (int64_t c = 0; c < COLUMNS; c++)
+            row[c] = factor * (float)(cp_rng_uniform(rng, (uint64_t)(r * COLUMNS + c)) - 0.5);
+        CP_TRY(cp_h5_write(file, path, r * COLUMNS, COLUMNS, row));
+    }
+    return CP_OK;
+}
+
+static cp_status write_dump(const char *folder, const char *name, float factor)
+{
+    char path[4096];
+    cp_h5 *file = NULL;
+    snprintf(path, sizeof path, "%s/%s.h5", folder, name);
+    CP_TRY(cp_h5_create(&file, path));
+    cp_status status = cp_h5_set_text(file, "/", "format", "cpeq");
+    if (status == CP_OK)
+        status = cp_h5_set_integer(file, "/", "format_version", 1);
+    if (status == CP_OK)
+        status = cp_h5_set_text(file, "/", "kind", "dump");
+    if (status == CP_OK)
+        status = cp_h5_set_text(file, "/", "compute_dtype", "float32");
+    if (status == CP_OK)
+        status = cp_h5_make_group(file, "/grads");
+    for (int t = 0; t < TENSORS && status == CP_OK; t++)
+        status = write_gradient(file, t, factor);
+    cp_status closed = cp_h5_close(file);
+    return status == CP_OK ? closed : status;
+}
+
+/* The second is off by about a rounding of each value. */
+static int write_pair(const char *folder)
+{
+    bool written =
+        write_dump(folder, "expected", 1) == CP_OK && write_dump(folder, "actual", 1 + 0x1p-23F) == CP_OK;
+    return written ? 0 : complain();
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "pair") == 0)
+        return write_pair(argv[2]);
     if (argc == 3 && strcmp(argv[1], "gemm") == 0)
         return bench_gemm((int)strtol(argv[2], NULL, 10));
     cp_run_options options = {.P = 1, .dtype = CP_F32};
@@ -261,6 +314,8 @@ int main(int argc, char **argv)
         return bench_step(strtol(argv[2], NULL, 10), &options, print_memory);
     if (argc == 3 && strcmp(argv[1], "attention") == 0)
         return bench_attention(strtol(argv[2], NULL, 10));
-    fprintf(stderr, "usage: cpeq-bench gemm THREADS | step T P EXCHANGE LAYOUT | memory T | attention T\n");
+    fprintf(
+        stderr,
+        "usage: cpeq-bench gemm THREADS | step T P EXCHANGE LAYOUT | memory T | pair DIR | attention T\n");
     return BAD_USAGE;
 }
