@@ -155,7 +155,7 @@ char *cp_junit_trials(const cp_trial_row *rows, size_t count)
     begin_suite(&out, &suite);
     for (size_t i = 0; i < count; i++) {
         const cp_trial_row *row = &rows[i];
-        char name[CP_WORD], ranks[CP_WORD];
+        char name[2 * CP_WORD], ranks[CP_WORD];
         snprintf(name, sizeof name, "cp %s, %s, %s, %s, %s", cp_word_ranks(ranks, row), row->exchange,
                  row->layout, cp_dtype_name(row->dtype), row->attention);
         add_case(&out, row->fixture, name, row->seconds, OUTCOME_ELEMENTS[row->outcome], row->sentence);
