@@ -28,6 +28,7 @@ function(cpeq_test_environment out)
     if(CPEQ_SANITIZE)
         set(suppressions ${PROJECT_SOURCE_DIR}/tests/support)
         list(APPEND environment
+            CPEQ_SANITIZED=1
             ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
             LSAN_OPTIONS=suppressions=${suppressions}/leaks.supp:print_suppressions=0
             UBSAN_OPTIONS=print_stacktrace=1

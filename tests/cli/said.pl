@@ -27,6 +27,8 @@ for my $log (@logs) {
     $said .= $text;
 }
 die "no command was logged\n" unless @commands;
+my %seen;
+$said = join "\n", grep { !$seen{$_}++ } split /\n/, $said;
 
 # ---- options ----
 
@@ -63,6 +65,7 @@ sub form_of {
         elsif ($piece =~ /^%/) { $form .= '.*?' }
         else { $form .= quotemeta $piece }
     }
+    $form =~ s/^\.\*\?//; # whatever stands first is found more slowly, and no better
     return qr/$form/;
 }
 
