@@ -16,7 +16,7 @@
 enum { WAYS = 3 };
 
 #if CPEQ_GOLDEN_STEP > 1
-enum { USUAL_DRAWS = 300 };
+enum { USUAL_DRAWS = 200 };
 #else
 enum { USUAL_DRAWS = 2400 };
 #endif
