@@ -43,8 +43,9 @@ static cp_status write_index(cp_h5 *file, const char *path, const int64_t *index
     return cp_h5_write(file, path, 0, dims == 1 ? extent[0] : extent[0] * extent[1], index);
 }
 
-static cp_status write_dump(cp_h5 *file, const cp_source *source)
+static cp_status write_dump(cp_h5 *file, const void *content)
 {
+    const cp_source *source = content;
     const cp_declaration *said = &source->declaration;
     cp_check(said->cp_rank < 0 || (said->token_index && said->dtype_declared), "rank %d declares too little",
              said->cp_rank);
@@ -57,17 +58,5 @@ static cp_status write_dump(cp_h5 *file, const cp_source *source)
 
 cp_status cp_dump_write(const char *path, const cp_source *source)
 {
-    char temporary[CP_PATH_BYTES];
-    cp_h5 *file;
-    CP_TRY(cp_temporary_name(temporary, path));
-    CP_TRY(cp_h5_create(&file, temporary));
-    cp_status status = write_dump(file, source);
-    if (status == CP_OK)
-        status = cp_h5_close(file);
-    else
-        cp_h5_close(file);
-    if (status == CP_OK)
-        return cp_temporary_commit(temporary, path);
-    cp_temporary_discard(temporary);
-    return status;
+    return cp_h5_write_file(path, write_dump, source);
 }

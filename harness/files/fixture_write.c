@@ -64,7 +64,7 @@ static cp_status write_expected(cp_h5 *file, const cp_fixture *fixture)
     return cp_results_write(file, "/expected", fixture->expected, true);
 }
 
-static cp_status write_fixture(cp_h5 *file, cp_pool *pool, const cp_fixture *fixture)
+static cp_status write_all(cp_h5 *file, cp_pool *pool, const cp_fixture *fixture)
 {
     char id[65];
     CP_TRY(cp_fixture_identify(fixture, id));
@@ -82,21 +82,15 @@ static cp_status write_fixture(cp_h5 *file, cp_pool *pool, const cp_fixture *fix
     return cp_calibrations_write(file, &fixture->calibrations);
 }
 
+static cp_status write_fixture(cp_h5 *file, const void *content)
+{
+    cp_pool pool = {0};
+    cp_status status = write_all(file, &pool, content);
+    cp_pool_close(&pool);
+    return status;
+}
+
 cp_status cp_fixture_write(const char *path, const cp_fixture *fixture)
 {
-    char temporary[CP_PATH_BYTES];
-    cp_h5 *file;
-    CP_TRY(cp_temporary_name(temporary, path));
-    CP_TRY(cp_h5_create(&file, temporary));
-    cp_pool pool = {0};
-    cp_status status = write_fixture(file, &pool, fixture);
-    cp_pool_close(&pool);
-    if (status == CP_OK)
-        status = cp_h5_close(file);
-    else
-        cp_h5_close(file);
-    if (status == CP_OK)
-        return cp_temporary_commit(temporary, path);
-    cp_temporary_discard(temporary);
-    return status;
+    return cp_h5_write_file(path, write_fixture, fixture);
 }

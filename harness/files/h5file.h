@@ -99,4 +99,8 @@ cp_status cp_h5_set_real(cp_h5 *file, const char *object, const char *name, doub
 cp_status cp_h5_copy(cp_h5 *file, cp_h5 *from, const char *name);
 cp_status cp_h5_copy_attributes(cp_h5 *file, cp_h5 *from);
 
+/* A whole file: written beside `path` by `fill`, renamed when it is complete, and removed where anything fails. */
+typedef cp_status cp_h5_filler(cp_h5 *file, const void *content);
+cp_status cp_h5_write_file(const char *path, cp_h5_filler *fill, const void *content);
+
 #endif

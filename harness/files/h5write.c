@@ -1,3 +1,4 @@
+#include "harness/files/dump.h"
 #include "harness/files/h5lib.h"
 
 #include <errno.h>
@@ -110,4 +111,21 @@ cp_status cp_h5_set_real(cp_h5 *file, const char *object, const char *name, doub
     bool done = owner >= 0 && cp_h5lib_set_real(owner, name, value);
     cp_h5lib_release(owner);
     return written(file, object, done);
+}
+
+cp_status cp_h5_write_file(const char *path, cp_h5_filler *fill, const void *content)
+{
+    char temporary[CP_PATH_BYTES];
+    cp_h5 *file;
+    CP_TRY(cp_temporary_name(temporary, path));
+    CP_TRY(cp_h5_create(&file, temporary));
+    cp_status status = fill(file, content);
+    if (status == CP_OK)
+        status = cp_h5_close(file);
+    else
+        cp_h5_close(file);
+    if (status == CP_OK)
+        return cp_temporary_commit(temporary, path);
+    cp_temporary_discard(temporary);
+    return status;
 }

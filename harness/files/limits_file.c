@@ -1,32 +1,9 @@
 #include "harness/files/calibration.h"
-#include "harness/files/dump.h"
 #include "harness/files/header.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- one written file -------------------------------------------------------------------------------------------- */
-
-typedef cp_status file_filler(cp_h5 *file, const void *content);
-
-/* Beside `path`, and renamed when it is complete. */
-static cp_status write_file(const char *path, file_filler *fill, const void *content)
-{
-    char temporary[CP_PATH_BYTES];
-    cp_h5 *file;
-    CP_TRY(cp_temporary_name(temporary, path));
-    CP_TRY(cp_h5_create(&file, temporary));
-    cp_status status = fill(file, content);
-    if (status == CP_OK)
-        status = cp_h5_close(file);
-    else
-        cp_h5_close(file);
-    if (status == CP_OK)
-        return cp_temporary_commit(temporary, path);
-    cp_temporary_discard(temporary);
-    return status;
-}
 
 /* ---- a fixture --------------------------------------------------------------------------------------------------- */
 
@@ -56,7 +33,7 @@ cp_status cp_fixture_calibrate(const char *path, const cp_calibrations *calibrat
 {
     recalibration work = {.calibrations = calibrations};
     CP_TRY(cp_h5_open(&work.old, path));
-    cp_status status = write_file(path, fill_fixture, &work);
+    cp_status status = cp_h5_write_file(path, fill_fixture, &work);
     cp_h5_close(work.old);
     return status;
 }
@@ -76,7 +53,7 @@ static cp_status fill_limits(cp_h5 *file, const void *content)
 
 cp_status cp_limits_file_write(const char *path, const cp_limits_file *file)
 {
-    return write_file(path, fill_limits, file);
+    return cp_h5_write_file(path, fill_limits, file);
 }
 
 typedef struct opened {
