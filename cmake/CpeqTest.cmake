@@ -51,6 +51,7 @@ function(cpeq_register test rung timeout labels)
         FIXTURES_SETUP ${rung}
         FIXTURES_REQUIRED "${lower}"
         TIMEOUT ${timeout}
+        COST ${timeout} # the longest first, so that no core waits for them at the end
         LABELS "${rung};${labels}"
         ENVIRONMENT "${environment}"
         # as cmocka, pytest and unittest write it
