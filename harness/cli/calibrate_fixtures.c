@@ -1,10 +1,10 @@
+#include "base/processors.h"
 #include "harness/cli/calibrate.h"
 #include "harness/cli/collect.h"
 #include "harness/cli/values.h"
 #include "harness/run/calibrate.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* Every dtype that limits are measured in. */
 static const cp_dtype DTYPES[] = {CP_F32, CP_BF16};
@@ -35,8 +35,7 @@ static cp_status read_options(calibrating *self, const cp_arguments *arguments)
     self->dtype_count = DTYPE_COUNT;
     for (int i = 0; i < DTYPE_COUNT; i++)
         self->dtypes[i] = i;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    self->workers = cores > 1 ? (int)cores : 1;
+    self->workers = cp_processors();
     CP_TRY(cp_operands_check(arguments, 1, INT32_MAX, "at least one FIXTURE or DIR"));
     CP_TRY(cp_value_integer(&self->runs, arguments, "replicates", CP_FEWEST_REPLICATES, CP_MOST_RUNS));
     CP_TRY(cp_value_integer(&self->seed, arguments, "seed", 0, INT64_MAX));

@@ -1,3 +1,4 @@
+#include "base/processors.h"
 #include "harness/cli/collect.h"
 #include "harness/cli/judging.h"
 #include "harness/cli/processes.h"
@@ -238,7 +239,8 @@ static cp_status read_suite(cp_suite *suite, const cp_arguments *arguments)
 static cp_status gate(int *verdict, gating *self, const cp_arguments *arguments)
 {
     enum { MOST_JOBS = 1024 };
-    int64_t jobs = cp_processors();
+    int processors = cp_processors();
+    int64_t jobs = processors < MOST_JOBS ? processors : MOST_JOBS;
     CP_TRY(cp_value_integer(&jobs, arguments, "jobs", 1, MOST_JOBS));
     CP_TRY(read_suite(&self->suite, arguments));
     gate_all(self, cp_value(arguments, "filter"), (int)jobs);

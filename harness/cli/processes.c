@@ -152,9 +152,3 @@ void cp_work_in_processes(size_t count, int processes, cp_work *work, cp_work_do
     free(self.workers);
     free(self.polled);
 }
-
-int cp_processors(void)
-{
-    long found = sysconf(_SC_NPROCESSORS_ONLN);
-    return found < 1 ? 1 : found > 256 ? 256 : (int)found;
-}

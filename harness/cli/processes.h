@@ -16,7 +16,4 @@ typedef void cp_work_done(void *context, size_t piece, const char *answer, size_
 /* Does `count` pieces, at most `processes` at a time. No other thread of this process may run. */
 void cp_work_in_processes(size_t count, int processes, cp_work *work, cp_work_done *done, void *context);
 
-/* How many processors there are. */
-int cp_processors(void);
-
 #endif

@@ -1,9 +1,10 @@
 #include "harness/judge/crew.h"
 
+#include "base/processors.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <unistd.h>
 
 typedef struct crew {
     const cp_crew_task *task;
@@ -22,8 +23,8 @@ typedef struct worker {
 
 int cp_crew_size(void)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors < 1 ? 1 : processors > CP_CREW_MOST ? CP_CREW_MOST : (int)processors;
+    int processors = cp_processors();
+    return processors > CP_CREW_MOST ? CP_CREW_MOST : processors;
 }
 
 /* Negative: there is nothing more to do. */

@@ -10,6 +10,7 @@ int json_tests(void);
 int layout_plans_tests(void);
 int layout_tests(void);
 int mask_rules_tests(void);
+int processors_tests(void);
 int rng_tests(void);
 int status_tests(void);
 int support_tests(void);

@@ -74,7 +74,6 @@ static void nothing_to_do_is_done(void **state)
 {
     (void)state;
     cp_work_in_processes(0, 3, work, done, NULL);
-    assert_true(cp_processors() >= 1);
 }
 
 int main(void)
