@@ -4,9 +4,19 @@ include(GNUInstallDirs)
 install(TARGETS cpeq RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/harness/cli/completion.bash
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions RENAME cpeq)
-install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/LICENSE
-        DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The documents, and what they link to and name: fixtures, the adapters, the examples, in the same places as here.
+foreach(file README.md CHANGELOG.md CONTRIBUTING.md LICENSE fixtures/README.md reference/README.md library/cpeq.h
+             library/cpeq.f90)
+    get_filename_component(folder ${file} DIRECTORY)
+    install(FILES ${PROJECT_SOURCE_DIR}/${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
+foreach(folder docs adapters examples fixtures/golden fixtures/attention)
+    get_filename_component(above ${folder} DIRECTORY)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${above}
+            USE_SOURCE_PERMISSIONS
+            PATTERN build EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN "*.egg-info" EXCLUDE)
+endforeach()
 
 # Manual pages are made from --help, so they say what this build can do. A sanitized program is slow to ask.
 find_program(HELP2MAN_PROGRAM help2man)

@@ -35,6 +35,8 @@ mpicc -c examples/mpi.c $(pkg-config --cflags cpeq) -o mpi.o >log 2>&1 || fail '
 # shellcheck disable=SC2046
 mpicc mpi.o "$PREFIX/lib/libcpeq.a" $(pkg-config --static --libs-only-l cpeq | sed 's/-lcpeq//') \
     $(pkg-config --libs hdf5) -lm -o mpi_static >log 2>&1 || fail 'links statically' log
+bash "$source/tests/rules/links.sh" "$PREFIX/share/doc/cpeq" >log || fail 'the links of the installed documents' log
+cpeq info "$PREFIX/share/doc/cpeq/fixtures/golden/llama/full7.h5" >log 2>&1 || fail 'the installed fixtures' log
 if grep -rlF "$build" "$PREFIX/lib/pkgconfig" "$PREFIX/lib/cmake"; then fail 'the packages can be moved'; fi
 
 # judge STATUS WORDS PROGRAM RANKS CASE [OPTION]

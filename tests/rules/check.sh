@@ -65,6 +65,7 @@ violations=$(
     check_includes
     check_flags
     check_lengths
+    bash "$here/links.sh" .
     if [ -n "$compiler" ]; then check_headers_stand_alone; fi
 )
 [ -z "$violations" ] && exit 0

@@ -22,6 +22,8 @@ fresh_tree() {
     printf '#include "harness/parallel/decisions.h"\n' >"$tree/harness/parallel/decisions.c"
     printf '#include "harness/parallel/decisions.h"\n#include "models/m.h"\n' >"$tree/harness/run/run.c"
     printf '#include "harness/report/r.h"\n#include <popt.h>\n' >"$tree/harness/cli/main.c"
+    printf '# One heading\n[b](docs/b.md) [self](#one-heading) [out](https://x.y)\n' >"$tree/README.md"
+    mkdir -p "$tree/docs" && printf '# A `b`, *c*!\n[up](../README.md#one-heading) [here](#a-b-c) `[code](no.md)`\n' >"$tree/docs/b.md"
     printf '# never -ffast-math\nset(x -O3)\n' >"$tree/CMakeLists.txt"
     printf '#include "anything.h"\nset(x -Ofast)\n' >"$tree/build/CMakeLists.txt"
 }
@@ -56,6 +58,8 @@ if [ $? -ne 2 ]; then
     exit 1
 fi
 
+planted docs/b.md '[gone](c.md)' ' links to c.md, which is not there'
+planted docs/b.md '[gone](../README.md#two)' ' links to ../README.md#two, where there is no such heading'
 planted base/json.c '#include "reference/ops.h"' '3: base may not include "reference/ops.h"'
 planted base/json.c '#include "harness/files/f.h"' '3: base may not include "harness/files/f.h"'
 planted reference/matmul.c '#include "models/m.h"' '3: reference may not include'
