@@ -44,30 +44,46 @@ def local_batch(fixture, rank=0, size=1, layout="contiguous", rows=None):
 
     rows: which rows of the batch, for data parallelism or accumulation; all of them if absent.
     """
-    batch, (count, length) = fixture.batch, fixture.shape
-    rows = np.arange(count) if rows is None else np.asarray(rows, dtype=np.int64)
-    homes = layouts.padded_rows(documents(fixture)[rows], size, layout)
-    places = layouts.local_places(documents(fixture)[rows], rank, size, layout)
-    token_index = np.take_along_axis(homes, places, axis=1)
-
-    def cut(array, fill):
-        values = np.take_along_axis(array[rows], _columns(np.maximum(token_index, 0), array), axis=1)
-        return np.where(_columns(token_index, array) >= 0, values, np.array(fill, array.dtype))
-
-    labels = cut(shift_labels(fixture), IGNORED)
+    batch, cut = fixture.batch, Cut(fixture, rank, size, layout, rows)
+    labels = cut.take(shift_labels(fixture), IGNORED)
     ids, embeds = batch.get("input_ids"), batch.get("inputs_embeds")
     return LocalBatch(
-        input_ids=None if ids is None else cut(ids, fixture.config.get("pad_token_id") or 0),
-        inputs_embeds=None if embeds is None else cut(embeds, 0),
-        position_ids=np.take_along_axis(_carried(position_ids(fixture)[rows], homes), places, axis=1),
+        input_ids=None if ids is None else cut.take(ids, fixture.config.get("pad_token_id") or 0),
+        inputs_embeds=None if embeds is None else cut.take(embeds, 0),
+        position_ids=cut.carry(position_ids(fixture)),
         shift_labels=labels,
-        document_ids=cut(documents(fixture), -1),
-        attention_mask=cut(batch.get("attention_mask", np.ones((count, length), np.uint8)), 0),
-        token_index=token_index[0] if (token_index == token_index[:1]).all() else token_index,
-        batch_index=rows,
+        document_ids=cut.take(documents(fixture), -1),
+        attention_mask=cut.take(batch.get("attention_mask", np.ones(fixture.shape, np.uint8)), 0),
+        token_index=cut.token_index,
+        batch_index=cut.rows,
         loss_count=int((labels != IGNORED).sum()),
         num_items=divisor(fixture),
     )
+
+
+class Cut:
+    """Which tokens of which rows one rank holds.
+
+    rows         int64 [B]: global row of each local row
+    token_index  int64 [S], or [B,S] where rows differ: as in LocalBatch
+    """
+
+    def __init__(self, fixture, rank, size, layout, rows=None):
+        self.rows = np.arange(fixture.shape[0]) if rows is None else np.asarray(rows, dtype=np.int64)
+        found = documents(fixture)[self.rows]
+        self._homes = layouts.padded_rows(found, size, layout)
+        self._places = layouts.local_places(found, rank, size, layout)
+        self._index = np.take_along_axis(self._homes, self._places, axis=1)
+        self.token_index = self._index[0] if (self._index == self._index[:1]).all() else self._index
+
+    def take(self, array, fill):
+        """This rank's part of array [all rows,T,...]; fill stands at padding that was added."""
+        values = np.take_along_axis(array[self.rows], _columns(np.maximum(self._index, 0), array), axis=1)
+        return np.where(_columns(self._index, array) >= 0, values, np.array(fill, array.dtype))
+
+    def carry(self, positions):
+        """This rank's part of positions [all rows,T]; padding that was added counts on."""
+        return np.take_along_axis(_carried(positions[self.rows], self._homes), self._places, axis=1)
 
 
 def shift_labels(fixture):

@@ -1,4 +1,4 @@
-"""Reading fixtures: config, weights, batch and expected results of one training step."""
+"""Fixtures: config, weights, batch and expected results of one training step."""
 
 import hashlib
 import json
@@ -7,12 +7,8 @@ import os
 import h5py
 import numpy as np
 
-FORMAT = "cpeq"
-FORMAT_VERSION = 1
-
-
-class FormatError(ValueError):
-    """A file that is not what the format says; the message names file, object, expected and found."""
+from cpeq.storage import (FORMAT, FORMAT_VERSION, FormatError, attribute, little_endian, open_h5, quoted, read_stored,
+                          strings, text, widened, words, write_array, write_atomically)
 
 
 class Fixture:
@@ -28,6 +24,8 @@ class Fixture:
     expected  read on first use: loss, token_loss, logits, grads, ... as nested dicts of arrays
     """
 
+    KIND = "fixture"
+
     def __init__(self, path):
         self.path = os.fspath(path)
         self._expected = None
@@ -39,7 +37,8 @@ class Fixture:
             self.weights = self._read_group(file, "weights", digest)
             self.batch = self._read_group(file, "batch", digest)
             self.id = self._check_id(file, digest)
-        self._check_batch()
+            self._check_batch()
+            self._read_attributes(file)
 
     @property
     def expected(self):
@@ -60,7 +59,7 @@ class Fixture:
         return [name for name in self.weights if name not in self.roles]
 
     def _check_header(self, file):
-        for name, expected in (("format", FORMAT), ("kind", "fixture")):
+        for name, expected in (("format", FORMAT), ("kind", self.KIND)):
             found = attribute(file, name)
             if found != expected:
                 raise FormatError(f"{self.path}: attribute {name}: expected \"{expected}\", found {quoted(found)}")
@@ -99,6 +98,9 @@ class Fixture:
         if "role" in item.attrs:
             self.roles[name] = text(item.attrs["role"])
 
+    def _read_attributes(self, file):
+        """What else a kind of fixture has at its root."""
+
     def _check_id(self, file, digest):
         found, computed = attribute(file, "fixture_id"), digest.hexdigest()
         if found != computed:
@@ -110,58 +112,57 @@ class Fixture:
         kinds = [name for name in ("input_ids", "inputs_embeds") if name in self.batch]
         if len(kinds) != 1:
             raise FormatError(f"{self.path}: /batch: expected one of input_ids and inputs_embeds, found {len(kinds)}")
-        for name in ("attention_mask", "position_ids", "document_ids", "labels", "shift_labels"):
-            array = self.batch.get(name)
-            if array is not None and array.shape != self.shape:
-                raise FormatError(f"{self.path}: /batch/{name}: expected shape {list(self.shape)}"
-                                  f" as /batch/{kinds[0]}, found {list(array.shape)}")
+        self._check_shapes(("attention_mask", "position_ids", "document_ids", "labels", "shift_labels"))
         for name in ("microbatch", "data_parallel"):
             array = self.batch.get(name)
             if array is not None and array.shape != self.shape[:1]:
                 raise FormatError(f"{self.path}: /batch/{name}: expected shape {list(self.shape[:1])}, one a row,"
                                   f" found {list(array.shape)}")
 
-
-def open_h5(path):
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise FormatError(f"{path}: expected a readable HDF5 file, found {error}") from error
-
-
-def text(value):
-    return value.decode() if isinstance(value, bytes) else str(value)
+    def _check_shapes(self, names, axes=None):
+        """Each of these, or its first axes, has the shape of the batch: one entry for each token."""
+        for name in names:
+            array = self.batch.get(name)
+            if array is not None and array.shape[:axes] != self.shape:
+                raise FormatError(f"{self.path}: /batch/{name}: expected shape {list(self.shape)}"
+                                  f" as all of the batch, found {list(array.shape)}")
 
 
-def attribute(item, name):
-    value = item.attrs.get(name)
-    return text(value) if isinstance(value, (bytes, str)) else value
+def write_fixture(path, *, batch, config="", weights=None, tied=None, roles=None, expected=None, attributes=None,
+                  producer="cpeq for Python"):
+    """Write a fixture, complete or not at all; returns its fixture_id.
 
+    batch       name -> array: input_ids or inputs_embeds, labels or shift_labels, attention_mask, position_ids, ...
+    config      text of config.json, or the same as a dict; "" where the fixture serves to compare dumps only
+    weights     name -> array or BFloat16; tied: name -> other names of the same tensor; roles: name -> "buffer", "frozen"
+    expected    path below /expected -> array: "loss", "token_loss", "logits", "grads/<name>", ...
+    attributes  those of /expected: source, precision, order
+    """
+    text_of_config = config if isinstance(config, str) else json.dumps(config, indent=2, sort_keys=True) + "\n"
+    groups = {"weights": weights or {}, "batch": batch}
+    digest = hashlib.sha256(b"config\0" + text_of_config.encode())
+    for group, arrays in groups.items():
+        for name in sorted(arrays):
+            hash_array(digest, group, name, little_endian(words(arrays[name])))
+    head = {"format": FORMAT, "format_version": FORMAT_VERSION, "kind": "fixture", "producer": producer,
+            "fixture_id": digest.hexdigest()}
 
-def quoted(value):
-    return "nothing" if value is None else f"\"{value}\""
+    def write(file):
+        file.attrs.update(head)
+        if text_of_config:
+            write_array(file, "config", text_of_config)
+        for group, arrays in {**groups, "expected": expected or {}}.items():
+            for name in sorted(arrays):
+                write_array(file.require_group(group), name, arrays[name])
+        for name, value in (attributes or {}).items():
+            file["expected"].attrs[name] = strings(value)
+        for name, others in (tied or {}).items():
+            file["weights"][name].attrs["tied"] = strings(list(others))
+        for name, role in (roles or {}).items():
+            file["weights"][name].attrs["role"] = role
 
-
-def is_bfloat16(dataset):
-    """Stored as uint16 words with a note, or as an HDF5 float of bfloat16's fields."""
-    if attribute(dataset, "dtype") == "bfloat16":
-        return True
-    kind = dataset.id.get_type()
-    return isinstance(kind, h5py.h5t.TypeFloatID) and kind.get_size() == 2 and kind.get_fields()[2] == 8
-
-
-def read_stored(dataset):
-    """The array with the element type that fixture_id is computed over: bfloat16 as uint16 words."""
-    array = np.asarray(dataset[()])
-    if is_bfloat16(dataset) and array.dtype != np.uint16:
-        array = (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
-
-
-def widened(dataset, stored):
-    if is_bfloat16(dataset):
-        return (stored.astype(np.uint32) << 16).view(np.float32)
-    return stored
+    write_atomically(path, write)
+    return head["fixture_id"]
 
 
 def read_tree(group):

@@ -19,13 +19,14 @@ ADAPTER_PREFIX = "base_model.model."
 WATCHED_INPUTS = ("input_ids", "inputs_embeds", "position_ids", "labels", "shift_labels")
 
 
-def record(model, *, fixture, out, rank=0, size=1, layout="contiguous", exchange=None, loss="global",
+def record(model, *, fixture, out, group=None, rank=0, size=1, layout="contiguous", exchange=None, loss="global",
            gradients="reduced", grad_scale=1.0, rows=None, implementation=None, compute_dtype=None, **declared):
     """Context manager that writes one dump when its block ends without an exception.
 
     fixture        a Fixture, or the path of one
     out            a file ending in .h5, or a directory (rank-0003.h5 in it, or whole.h5 if size is 1)
-    rank, size     of the context-parallel group; with size 1 the dump is of the whole step
+    group          the context-parallel group: a torch process group, or a DeviceMesh of one dimension
+    rank, size     of that group, where there is no group to ask; with size 1 the dump is of the whole step
     loss           what is handed to .loss(): "global", "share" (the ranks' sum is the loss), "mean" (their mean is),
                    "partial_sum" (it is the sum of token losses) or "local_mean"
     gradients      what parameters hold at the end: "reduced", "partial" (the ranks' sum is right) or "mean" (theirs is)
@@ -36,6 +37,8 @@ def record(model, *, fixture, out, rank=0, size=1, layout="contiguous", exchange
     """
     fixture = fixture if isinstance(fixture, Fixture) else Fixture(fixture)
     parameter = next(p for p in model.parameters() if p.is_floating_point())
+    if group is not None:
+        rank, size = place_in(group)
     if size > 1:
         declared.update(cp_size=size, cp_rank=rank)
     declared.update(layout=layout, exchange=exchange, loss_kind=loss, gradients=gradients, grad_scale=grad_scale,
@@ -46,6 +49,16 @@ def record(model, *, fixture, out, rank=0, size=1, layout="contiguous", exchange
     if not path.endswith(".h5"):
         path = rank_path(path, rank) if size > 1 else os.path.join(path, "whole.h5")
     return Recorder(model, fixture, path, local, implementation or type(model).__qualname__, declared)
+
+
+def place_in(group):
+    """This process's rank in a process group or in a DeviceMesh of one dimension, and its size."""
+    if not hasattr(group, "mesh_dim_names"):
+        return torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+    if group.ndim != 1:
+        raise ValueError(f"group: expected a DeviceMesh of one dimension, as mesh[\"cp\"], found one of {group.ndim}:"
+                         f" {group.mesh_dim_names}")
+    return group.get_local_rank(), group.size()
 
 
 class Recorder:

@@ -3,7 +3,7 @@ import unittest
 import h5py
 import numpy as np
 
-from cpeq import Fixture, FormatError
+from cpeq import BFloat16, Fixture, FormatError, write_fixture
 from tests.support import GOLDEN, FolderTest, ids
 
 BATCH = {"input_ids": ids([5, 6, 7]), "labels": ids([5, 6, 7])}
@@ -49,6 +49,23 @@ class Reading(FolderTest):
         for path in paths:
             with self.subTest(path=path.name):
                 self.assertTrue(Fixture(path).expected["grads"])
+
+
+class Writing(FolderTest):
+    def test_what_is_written_is_read(self):
+        path = self.path("mine.h5")
+        words = np.array([0x3F80, 0xC000], "<u2")
+        written = write_fixture(path, batch=BATCH, config={"model_type": "none"},
+                                weights={"v": BFloat16(words), "w": np.ones((2, 3))}, tied={"w": ["u"]},
+                                roles={"v": "buffer"}, expected={"loss": np.float64(2.5), "grads/w": np.ones((2, 3))},
+                                attributes={"source": "test", "order": ["w"]})
+        fixture = Fixture(path)
+        self.assertEqual((fixture.id, fixture.tied, fixture.roles), (written, {"w": ["u"]}, {"v": "buffer"}))
+        np.testing.assert_array_equal(fixture.weights["v"], [1.0, -2.0])
+        self.assertEqual(fixture.expected["grads"]["w"].shape, (2, 3))
+
+    def test_a_batch_alone(self):
+        self.assertEqual(Fixture(self.path("b.h5")).config if write_fixture(self.path("b.h5"), batch=BATCH) else None, {})
 
 
 class Refusing(FolderTest):

@@ -1,0 +1,3 @@
+from cpeq.program import main
+
+main()
