@@ -1,6 +1,7 @@
 """Fixtures small enough to check by hand, and where the golden ones are."""
 
 import hashlib
+import importlib.util
 import os
 import pathlib
 import sys
@@ -22,10 +23,21 @@ def needs_program():
     try:
         program.find()
     except program.ProgramError as error:
-        if os.environ.get("CPEQ_REQUIRE_TORCH"):
-            raise
-        print(f"NOT TESTED: {error}", file=sys.stderr)
-        raise unittest.SkipTest(str(error))
+        _not_tested(str(error))
+
+
+def needs_torch(*modules):
+    """The same where torch, or another of these, is not installed."""
+    missing = [name for name in ("torch", *modules) if importlib.util.find_spec(name) is None]
+    if missing:
+        _not_tested(f"this needs {' and '.join(missing)}")
+
+
+def _not_tested(reason):
+    if os.environ.get("CPEQ_REQUIRE_TORCH"):
+        raise RuntimeError(reason)
+    print(f"NOT TESTED: {reason}", file=sys.stderr)
+    raise unittest.SkipTest(reason)
 
 
 class FolderTest(unittest.TestCase):

@@ -1,27 +1,19 @@
 """Float64, record and transformers.load against golden fixtures.
 
-Skipped with a loud line where torch or transformers is missing; with CPEQ_REQUIRE_TORCH=1, as the
-gates set it, that is a failure instead.
+Skipped with a loud line where torch or transformers is missing; with CPEQ_REQUIRE_TORCH=1, as the gates set it, that
+is a failure instead.
 """
 
-import importlib.util
 import os
-import sys
 import unittest
 
 import h5py
 import numpy as np
 
 from cpeq import Fixture, FormatError
-from tests.support import GOLDEN, FolderTest
+from tests.support import GOLDEN, FolderTest, needs_torch
 
-MISSING = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
-if MISSING:
-    REASON = f"NOT TESTED: Float64, record and cpeq.transformers need {' and '.join(MISSING)}"
-    if os.environ.get("CPEQ_REQUIRE_TORCH"):
-        raise RuntimeError(REASON)
-    print(REASON, file=sys.stderr)
-    raise unittest.SkipTest(REASON)
+needs_torch("transformers")
 
 import torch
 
