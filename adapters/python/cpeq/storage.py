@@ -82,6 +82,13 @@ def words(value):
     return np.ascontiguousarray(value.words) if isinstance(value, BFloat16) else np.asarray(value)
 
 
+def _named_bfloat16(value):
+    """BFloat16 of an array whose dtype is called that, as jax makes them; anything else as it is."""
+    if getattr(getattr(value, "dtype", None), "name", "") != "bfloat16":
+        return value
+    return BFloat16(np.ascontiguousarray(np.asarray(value)).view(np.uint16))
+
+
 def strings(value):
     """A list of text as an attribute; anything else as it is."""
     return np.array(list(value), dtype=h5py.string_dtype()) if isinstance(value, (list, tuple)) else value
@@ -90,7 +97,7 @@ def strings(value):
 def write_array(group, name, value):
     """Write text, an array, a number, BFloat16, or a Slice of one of these."""
     part = value if isinstance(value, Slice) else None
-    value = part.values if part else value
+    value = _named_bfloat16(part.values if part else value)
     if isinstance(value, str):
         item = group.create_dataset(name, data=value, dtype=h5py.string_dtype())
     else:
