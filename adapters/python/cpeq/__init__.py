@@ -26,6 +26,8 @@ _PLACES = {
     "Float64": "float64",
     "LocalBatch": "batch", "documents": "batch", "local_batch": "batch", "shift_labels": "batch",
     "ProgramError": "program",
+    "assert_cp_equal": "equal",
+    "probe": "probes",
     "record": "recorder",
 }
 

@@ -128,6 +128,22 @@ class Fixture:
                                   f" as all of the batch, found {list(array.shape)}")
 
 
+class BatchAlone(Fixture):
+    """A batch in memory, without a file, weights or results."""
+
+    def __init__(self, batch, config=None):
+        self.path, self.id, self.config = "batch", "", config or {}
+        self.weights, self.tied, self.roles, self.batch = {}, {}, {}, batch
+        self._check_batch()
+
+    def replaced(self, **arrays):
+        return BatchAlone({**self.batch, **arrays}, self.config)
+
+    def rows(self, rows):
+        """Some of its rows, with the divisor that it has."""
+        return BatchAlone({name: value[rows] if value.ndim else value for name, value in self.batch.items()}, self.config)
+
+
 def write_fixture(path, *, batch, config="", weights=None, tied=None, roles=None, expected=None, attributes=None,
                   producer="cpeq for Python"):
     """Write a fixture, complete or not at all; returns its fixture_id.

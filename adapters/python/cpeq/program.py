@@ -32,11 +32,11 @@ def find():
                        " it (pip install adapters/python), and so has build/comparator/bin after scripts/build comparator")
 
 
-def run(*arguments):
-    """Run `cpeq ARGUMENTS`; a subprocess.CompletedProcess with text. Raises ProgramError where it says that it was
-    used wrongly, cannot read a file or broke down (exit status 3 and above)."""
+def run(*arguments, verdicts=(0,)):
+    """Run `cpeq ARGUMENTS`; a subprocess.CompletedProcess with text. Raises ProgramError, with what it says, where it ends
+    with another status than these."""
     done = subprocess.run([find(), *map(os.fspath, arguments)], capture_output=True, text=True)
-    if not 0 <= done.returncode <= 2:
+    if done.returncode not in verdicts:
         raise ProgramError(done.stderr.strip() or f"cpeq {arguments[0]}: ended with status {done.returncode}")
     return done
 

@@ -10,6 +10,7 @@ import torch
 
 from cpeq import registers
 from cpeq.batch import local_batch
+from cpeq.disturbance import disturb
 from cpeq.dump import rank_path, write_dump
 from cpeq.fixture import Fixture, FormatError
 from cpeq.float64 import NarrowWatch
@@ -85,7 +86,14 @@ class How:
 
 
 class Recorder:
-    """Collects the results of one step; made by record()."""
+    """Collects the results of one step; made by record().
+
+    dtype, truth    what a step of assert_cp_equal or probe shall run in, and whether this run is the truth
+    disturbance     seed of disturbed rounding, or None
+    """
+
+    dtype, truth, disturbance = torch.float64, False, None
+    keep = staticmethod(stored)
 
     def __init__(self, model, fixture, path, local, implementation, declared, how=How()):
         self.model, self.fixture, self.path = None, fixture, path
@@ -109,6 +117,8 @@ class Recorder:
         if self._how.trace:
             modules = self._how.trace if isinstance(self._how.trace, dict) else None
             self._hooks += registers.watch(model, modules, self._keep_register)
+        if self.disturbance is not None:
+            self._hooks += disturb(model, self.disturbance)
         return model
 
     def batch(self, device=None):
@@ -130,11 +140,11 @@ class Recorder:
 
     def loss(self, value, count=None):
         """The step's loss, of the declared kind; count: targets in it, where they are not this rank's own."""
-        self._results["loss"] = stored(value)
+        self._results["loss"] = self.keep(value)
         self._declared["loss_count"] = self._local.loss_count if count is None else int(count)
 
     def aux_loss(self, value):
-        self._results["aux_loss"] = stored(value)
+        self._results["aux_loss"] = self.keep(value)
 
     def token_loss(self, value):
         self._put(self._results, "token_loss", value, ndim=2)
@@ -144,7 +154,7 @@ class Recorder:
         if index is None:
             self._put(self._results, "logits", value, ndim=3)
         else:
-            self._results.update(logits=stored(value), logits_index=stored(index))
+            self._results.update(logits=self.keep(value), logits_index=self.keep(index))
 
     def logsumexp(self, value, target_logit):
         """What losses that never hold all logits keep of each position: log sum exp, and its target's logit."""
@@ -152,7 +162,7 @@ class Recorder:
         self._put(self._results, "target_logit", target_logit, ndim=2)
 
     def trace(self, register, value):
-        self._trace[register] = stored(value)
+        self._trace[register] = self.keep(value)
 
     def inputs_embeds(self, tensor):
         """Take the gradient of this tensor as that of this rank's input embeddings (batch() does so by itself)."""
@@ -216,7 +226,7 @@ class Recorder:
         if value.ndim != ndim or list(value.shape[:2]) != expected:
             raise FormatError(f"{self.path}: /{name}: expected rows and positions {expected} of this rank's batch,"
                               f" found shape {list(value.shape)}")
-        place[name] = stored(value)
+        place[name] = self.keep(value)
 
     def _gradient(self, name, parameter):
         if self._how.before_reduction:

@@ -79,14 +79,14 @@ def little_endian(array):
 
 def words(value):
     """An array, a number or BFloat16 as the array that is stored."""
-    return np.ascontiguousarray(value.words) if isinstance(value, BFloat16) else np.asarray(value)
+    return np.asarray(value.words, order="C") if isinstance(value, BFloat16) else np.asarray(value)
 
 
 def _named_bfloat16(value):
     """BFloat16 of an array whose dtype is called that, as jax makes them; anything else as it is."""
     if getattr(getattr(value, "dtype", None), "name", "") != "bfloat16":
         return value
-    return BFloat16(np.ascontiguousarray(np.asarray(value)).view(np.uint16))
+    return BFloat16(np.asarray(value, order="C").view(np.uint16))
 
 
 def strings(value):

@@ -68,10 +68,11 @@ def _cut(shape, offset, axis, rank, size):
 
 
 def weight_digests(model, fixture):
-    """/ran/weights: sha256 of every weight that the fixture knows; sharded ones are gathered, one at a time."""
-    tensors = [*model.named_parameters(), *model.named_buffers()]
+    """/ran/weights: sha256 of every weight that the fixture knows, or of all parameters where it has none; sharded ones are
+    gathered, one at a time."""
+    tensors = [*model.named_parameters(), *(model.named_buffers() if fixture.weights else ())]
     return {f"weights/{name}": digest(stored(tensor.detach().double()))
-            for name, tensor in named(tensors, fixture) if name in fixture.weights}
+            for name, tensor in named(tensors, fixture) if name in fixture.weights or not fixture.weights}
 
 
 def named(pairs, fixture):

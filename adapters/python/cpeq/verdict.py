@@ -52,7 +52,8 @@ def judge(expected, dump, *, fixture=None, only=None, limits=None, rtol=None, at
     options = {"--fixture": _path(fixture), "--only": only, "--limits": limits, "--rtol": rtol, "--atol": atol}
     given = [str(part) for option, value in options.items() if value is not None for part in (option, value)]
     dumps = dump if isinstance(dump, (list, tuple)) else [dump]
-    done = program.run("diff", "--color", "never", *given, _path(expected), *dumps)
+    done = program.run("diff", "--color", "never", *given, _path(expected), *dumps,
+                       verdicts=(SAME, DIFFERENT, NOT_COMPARABLE))
     return Verdict(done.returncode, (done.stdout.strip() or done.stderr.strip()))
 
 

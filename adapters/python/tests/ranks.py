@@ -88,8 +88,9 @@ def elsewhere(fixture, out, mesh):
             dist.all_reduce(kept[name])
         return kept[name]
 
-    with cpeq.record(compiled, fixture=fixture, out=out, group=mesh, loss="share", grad_getter=getter) as r:
-        run(r, compiled)
+    with torch.compiler.set_stance("force_eager"), cpeq.record(compiled, fixture=fixture, out=out, group=mesh, loss="share",
+                                                               grad_getter=getter) as r:
+        run(r, compiled)  # what matters is the wrapper; tracing takes seconds
 
 
 CASES = (plain, ddp, ddp_before, fsdp, hsdp, elsewhere)
@@ -118,6 +119,76 @@ def refusals(fixture, folder, mesh):
             "hooks of slices": refused(lambda: recorded(sharded, group=mesh, gradients="partial", before_reduction=True))}
 
 
+# ---- a model and a batch of one's own --------------------------------------------------------------------------------
+
+OWN = {"input_ids": torch.arange(26).reshape(2, 13) * 7 % 31 + 4, "labels": torch.arange(26).reshape(2, 13) * 7 % 31 + 4,
+       "position_ids": torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 7], list(range(13))])}
+
+
+class Alone:
+    """In place of the example's Gather, where there is one rank."""
+
+    @staticmethod
+    def apply(part, dim):
+        return part
+
+
+def own_model(dtype):
+    return build(cpeq.Fixture(os.environ["CPEQ_TEST_FIXTURE"]), dtype)
+
+
+def own_reference(r):
+    STEP.Gather = Alone
+    run(r, r.watch(own_model(r.dtype)))
+
+
+def own_step(r):
+    run(r, r.watch(own_model(r.dtype)))
+
+
+def wrong_step(r):
+    """The last rank's loss is left out of its gradients."""
+    model, b = r.watch(own_model(r.dtype)), r.batch()
+    logits = model(b.input_ids, None, b.position_ids, STEP.Tokens(b.position_ids, b.token_index, b.document_ids))
+    losses = functional.cross_entropy(logits.transpose(1, 2), b.shift_labels, reduction="none")
+    loss = losses.sum() / b.num_items
+    (loss * (dist.get_rank() == 0)).backward()
+    r.loss(loss)
+    r.token_loss(losses)
+    r.logits(logits)
+
+
+def other_step(r):
+    model = own_model(r.dtype)
+    with torch.no_grad():
+        model.model.norm.weight[0] += 1
+    run(r, r.watch(model))
+
+
+def equalities(folder, path):
+    os.environ["CPEQ_TEST_FIXTURE"] = path
+    bfloat16 = {"batch": OWN, "dtype": torch.bfloat16}
+    kept = pathlib.Path(folder, "own", "reference")
+    return {
+        "own bfloat16": refused(lambda: cpeq.assert_cp_equal(own_step, own_reference, out=kept.parent, **bfloat16)),
+        "own float64": refused(lambda: cpeq.assert_cp_equal(own_step, kept, batch=OWN, layout="zigzag")),
+        "own wrong": refused(lambda: cpeq.assert_cp_equal(wrong_step, kept, **bfloat16)),
+        "other weights": refused(lambda: cpeq.assert_cp_equal(other_step, kept, **bfloat16)),
+        "probes": str(cpeq.probe(own_step, batch=OWN, layout="zigzag")),
+        "probes of wrong": str(cpeq.probe(no_borders, batch=OWN, probes=("documents", "packing"))),
+    }
+
+
+def no_borders(r):
+    """Documents of other ranks are not told from one's own."""
+    model, b = r.watch(own_model(r.dtype)), r.batch()
+    tokens = STEP.Tokens(b.position_ids, b.token_index, torch.where(b.document_ids >= 0, 0, -1))
+    logits = model(b.input_ids, None, b.position_ids, tokens)
+    losses = functional.cross_entropy(logits.transpose(1, 2), b.shift_labels, reduction="none")
+    (losses.sum() / b.num_items).backward()
+    r.logits(logits)
+
+
 def main(rank, folder, path):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=SIZE)
@@ -129,6 +200,7 @@ def main(rank, folder, path):
     said["same"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/plain"))
     said["different"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/plain", group=dist.group.WORLD, rtol=0, atol=0))
     said["absent"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/absent"))
+    said |= equalities(folder, path)
     with open(os.path.join(folder, f"said-{rank}.json"), "w") as file:
         json.dump(said, file)
     dist.destroy_process_group()

@@ -33,6 +33,11 @@ class Writing(FolderTest):
         with h5py.File(path) as file:
             self.assertEqual(file["logits"].attrs["dtype"], "bfloat16")
 
+    def test_a_scalar_stays_one(self):
+        write_dump(self.path("whole.h5"), **MINE, results={"loss": BFloat16(np.array(0x3F80, np.uint16))})
+        with h5py.File(self.path("whole.h5")) as file:
+            self.assertEqual(file["loss"].shape, ())
+
     def test_a_failed_write_leaves_the_old_file_and_no_other(self):
         path = self.path("whole.h5")
         write_dump(path, **MINE, results={"loss": 1.0})

@@ -72,6 +72,18 @@ class Ranks(unittest.TestCase):
         self.assertRegex(said["different"], r"^Different: DIFFERENT")
         self.assertRegex(said["absent"], r"^ProgramError: .*absent")
 
+    def test_a_model_of_ones_own_against_its_unsharded_run(self):
+        said = self.said[0]
+        self.assertEqual((said["own float64"], said["own bfloat16"]), ("nothing", "nothing"))
+        self.assertRegex(said["own wrong"], r"(?s)^Different: DIFFERENT .*limits: 8 control runs|8 control runs")
+        self.assertRegex(said["other weights"], r"^Different: .* 1 of 21 weights .* model.norm.weight")
+
+    def test_probes_over_ranks(self):
+        said = self.said[0]
+        self.assertNotIn("WRONG", said["probes"])
+        self.assertEqual(said["probes"].count("ok  "), 5, said["probes"])
+        self.assertEqual(said["probes of wrong"].count("WRONG"), 2, said["probes of wrong"])
+
 
 if __name__ == "__main__":
     unittest.main()
