@@ -26,7 +26,7 @@ def digest(array):
 
 
 def write_dump(path, *, fixture_id, implementation, results=None, grads=None, grads_partial=None, trace=None, ran=None,
-               **declared):
+               unread=None, **declared):
     """Write one dump file, complete or not at all.
 
     results        name -> array for the root: loss, aux_loss, token_loss, logits, token_index, batch_index, ...
@@ -34,6 +34,7 @@ def write_dump(path, *, fixture_id, implementation, results=None, grads=None, gr
     grads_partial  the same before any reduction over ranks, beside reduced ones
     trace          register name -> array
     ran            name -> array, or digest(array): what reached the model
+    unread         name -> array, or text: anything else that shall stand in the file, which cpeq does not look at
     declared       attributes: cp_size, cp_rank, layout, exchange, compute_dtype, loss_kind, loss_count, gradients,
                    grad_scale, grad_absent (names of parameters whose gradient is None), islands, strip (prefixes),
                    name_map (a list, or its JSON), ...
@@ -42,7 +43,8 @@ def write_dump(path, *, fixture_id, implementation, results=None, grads=None, gr
     declared = _given(declared)
     _check_declared(path, declared, results or {}, DECLARED_BY_RANKS)
     _write(path, "dump", {"fixture_id": fixture_id, "implementation": implementation, **declared},
-           {"": results, "grads": grads, "grads_partial": grads_partial, "trace": trace, "ran": ran})
+           {"": results, "grads": grads, "grads_partial": grads_partial, "trace": trace, "ran": ran,
+            "unread": unread})
 
 
 def write_attention(path, *, fixture_id, implementation, out, lse=None, dq=None, dk=None, dv=None, dsink=None,

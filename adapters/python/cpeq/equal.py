@@ -17,13 +17,15 @@ import torch
 
 from cpeq import program
 from cpeq.fixture import write_fixture
+from cpeq.float64 import Float64
 from cpeq.recorder import record
 from cpeq.storage import text
 from cpeq.tensors import dtype_name
 from cpeq.verdict import Different, judge, on_first_rank
 
 LEAST_RUNS = 8
-LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "MASTER_ADDR",
+            "MASTER_PORT")
 BATCH, TRUTH, LIMITS, FAILURE = "batch.h5", "truth.h5", "limits.h5", "failure.txt"
 
 
@@ -34,7 +36,7 @@ def assert_cp_equal(step, reference_step, *, batch, dtype=torch.float64, group=N
 
         def build(r):                                    # in a module that can be imported
             torch.manual_seed(0)
-            return MyModel().to(torch.bfloat16).to(r.dtype)
+            return MyModel().to(r.dtype)
 
         def reference_step(r):                           # unsharded, in a process of its own
             model, b = r.watch(build(r)), r.batch()
@@ -52,16 +54,16 @@ def assert_cp_equal(step, reference_step, *, batch, dtype=torch.float64, group=N
             cpeq.assert_cp_equal(step, reference_step, batch={"input_ids": ids, "labels": ids}, dtype=torch.bfloat16,
                                  layout="zigzag")
 
-    step, reference_step   get a Recorder `r`, and hand it their model (`r.watch`) before its forward, and what came out:
-                  `r.loss`, and `r.token_loss` or `r.logits` or both. `r.batch()` is this rank's part of the batch, or the
-                  whole; cut `r.fixture.batch`, the whole arrays, with your own code to have that judged too. `r.dtype` is what
-                  the model shall run in, `r.truth` whether this run is the truth. Both start from the same numbers: round the
-                  weights to dtype before you widen them. reference_step is importable, as functions of a module are; or the
-                  folder `out/reference` of an earlier call, which then is used again
+    step, reference_step    get a Recorder `r`, and hand it their model (`r.watch`) before its forward, and what came
+                  out: `r.loss`, and `r.token_loss` or `r.logits` or both. `r.batch()` is this rank's part of the batch, or
+                  the whole; cut `r.fixture.batch`, the whole arrays, with your own code to have that judged too. `r.dtype`
+                  is what the model shall run in, `r.truth` whether this run is the truth. Both must start from the same
+                  weights. reference_step is importable, as functions of a module are; or it is the folder
+                  `out/reference` of an earlier call, which then is used again
     batch         name -> array: input_ids, labels or shift_labels, perhaps attention_mask, position_ids, document_ids
-    dtype         what the step computes in. In float64 limits are those of rounding; else they are measured: reference_step
-                  runs once in truth_dtype, under cpeq.Float64 where that is float64, and `runs` times in dtype, with disturbed
-                  rounding. No limit is chosen by anybody
+    dtype         what the step computes in. In float64 both run under cpeq.Float64, and limits are those of rounding.
+                  Else limits are measured: reference_step runs `runs` times in dtype with disturbed rounding, and once
+                  in truth_dtype, with the same weights. No limit is chosen by anybody
     group         the context-parallel group; all ranks where there is none
     out           a folder, seen by all ranks, that keeps all dumps; without it they are removed
     only          judge only tensors of that name, as "grads/*"
@@ -76,8 +78,7 @@ def assert_cp_equal(step, reference_step, *, batch, dtype=torch.float64, group=N
     name = dtype_name(dtype)
     recorded = record(fixture=folder / BATCH, out=folder / "ranks", group=group, layout=layout, loss=loss,
                       gradients=gradients, compute_dtype=name, **declared)
-    recorded.dtype = dtype
-    with recorded as r:
+    with _promoted(dtype), recorded.set(dtype=dtype) as r:
         step(r)
 
     def judged():
@@ -122,8 +123,8 @@ def _reference(step, folder, dtype, truth_dtype, runs):
     if failure.exists():
         raise RuntimeError(f"reference_step failed:\n{failure.read_text()}")
     if process.exitcode != 0:
-        raise RuntimeError(f"reference_step: its process ended with status {process.exitcode}; it must be a function of a"
-                           " module that can be imported")
+        raise RuntimeError(f"reference_step: its process ended with status {process.exitcode}; it must be a function of"
+                           " a module that can be imported")
     if runs:
         program.run("calibrate", "--from", reference / TRUTH, *sorted(reference.glob("run-*.h5")), "--fixture",
                     folder / BATCH, "-o", reference / LIMITS)
@@ -142,33 +143,46 @@ def _alone():
 
 
 def _run_reference(step, folder, dtype, truth_dtype, runs):
+    """The control runs, the first as it is and the others disturbed, and the truth, which starts from their weights."""
+    weights = {}
     try:
-        _run_unsharded(step, folder, TRUTH, truth_dtype, True, None)
-        for run in range(runs):  # the first as it is, the others disturbed
-            _run_unsharded(step, folder, f"run-{run:03d}.h5", dtype, False, run or None)
+        for run in range(runs):
+            take = None if run else lambda model: weights.update(_parameters(model))
+            _run_unsharded(step, folder, f"run-{run:03d}.h5", dtype, disturbance=run or None, on_watch=take)
+        give = (lambda model: _give(model, weights)) if runs else None
+        _run_unsharded(step, folder, TRUTH, truth_dtype, truth=True, on_watch=give)
     except Exception:
         (folder / "reference" / FAILURE).write_text(traceback.format_exc(limit=-5))
 
 
-def _run_unsharded(step, folder, name, dtype, truth, seed):
-    if truth and dtype is torch.float64:
-        from cpeq.float64 import Float64
-        promoted = Float64()
-    else:
-        promoted = nullcontext()
+def _run_unsharded(step, folder, name, dtype, **settings):
     recorded = record(fixture=folder / BATCH, out=folder / "reference" / name, compute_dtype=dtype_name(dtype))
-    recorded.dtype, recorded.truth, recorded.disturbance = dtype, truth, seed
-    with promoted, recorded as r:
+    with _promoted(dtype), recorded.set(dtype=dtype, **settings) as r:
         step(r)
+
+
+def _promoted(dtype):
+    """What is to be float64 is float64 everywhere."""
+    return Float64() if dtype is torch.float64 else nullcontext()
+
+
+def _parameters(model):
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def _give(model, weights):
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
 
 
 def _other_weights(truth, ranks):
     """What to say where the two did not start from the same weights, else ""."""
     with h5py.File(truth) as expected, h5py.File(sorted(ranks.glob("*.h5"))[0]) as actual:
-        expected, actual = (file.get("ran/weights", {}) for file in (expected, actual))
+        expected, actual = (file.get("unread/weights", {}) for file in (expected, actual))
         both = [name for name in expected if name in actual]
         other = [name for name in both if text(expected[name][()]) != text(actual[name][()])]
     if not other:
         return ""
-    return (f"DIFFERENT  {len(other)} of {len(both)} weights of step are not those of reference_step, the first is {other[0]}:"
-            " start both from the same numbers, rounded to the dtype of step before they are widened")
+    return (f"DIFFERENT  {len(other)} of {len(both)} weights of step are not those of reference_step\n"
+            f"next: start both from the same numbers, the same seed say; the first that differs is {other[0]}")

@@ -123,8 +123,8 @@ def _key(key):
 def _array(value, dtype):
     array = jnp.asarray(value, dtype)
     if array.dtype != dtype:
-        raise ValueError(f"jax: expected {jnp.dtype(dtype)}, found {array.dtype}: jax.config.update(\"jax_enable_x64\", True)"
-                         " comes before all else")
+        raise ValueError(f"jax: expected {jnp.dtype(dtype)}, found {array.dtype}:"
+                         " jax.config.update(\"jax_enable_x64\", True) comes before all else")
     return array
 
 

@@ -43,7 +43,8 @@ class ProbeRecorder(Recorder):
 
     def _write(self):
         if self.model is None or not {"logits", "token_loss"} & self._results.keys():
-            raise ValueError("probe: expected a step that calls r.watch, and r.logits or r.token_loss, found none of these")
+            raise ValueError("probe: expected a step that calls r.watch, and r.logits or r.token_loss, found none of"
+                             " these")
         self.gradients = {name: _local(parameter.grad).detach().clone()
                           for name, parameter in named(self.model.named_parameters(), self.fixture)
                           if parameter.grad is not None}
@@ -87,9 +88,8 @@ class Runs:
         local = local_batch(batch, self.rank, self.size, self.layout)
         declared = {"compute_dtype": dtype_name(self.dtype), "gradients": self.gradients}
         recorder = ProbeRecorder(None, batch, "probe", local, None, declared)
-        recorder.dtype, recorder.disturbance = self.dtype, seed
         torch.manual_seed(0)
-        with recorder as r:
+        with recorder.set(dtype=self.dtype, disturbance=seed) as r:
             self.step(r)
         positions = {name: _wide(r._results[name]) for name in ("logits", "token_loss") if name in r._results}
         index = np.broadcast_to(local.token_index, (batch.shape[0], local.token_index.shape[-1]))
@@ -143,7 +143,8 @@ class Runs:
             one, other = (np.stack(side) for side in zip(*pairs))
             scale = float(np.linalg.norm(one))
             noise = self._share(math.hypot(*self._gathered(packed.noise.get(name, 0.0))), scale)
-            worst = _larger(worst, Change(self._share(float(np.linalg.norm(other - one)), scale), self._limit(noise), name))
+            size = self._share(float(np.linalg.norm(other - one)), scale)
+            worst = _larger(worst, Change(size, self._limit(noise), name))
         total = self._added(packed.gradients), self._added(apart.gradients)
         scaled = dataclasses.replace(packed, gradients=total[0])
         return _larger(worst, self._gradient_change(scaled, total[1]))
@@ -154,7 +155,8 @@ class Runs:
             scale = max(_norm(value), largest / 1000)
             other = total.get(name, torch.zeros_like(value))
             noise = self._share(whole.noise.get(name, 0.0), scale)
-            worst = _larger(worst, Change(self._share(_norm(other - value), scale), self._limit(noise), _called(name, whole)))
+            size = self._share(_norm(other - value), scale)
+            worst = _larger(worst, Change(size, self._limit(noise), _called(name, whole)))
         return self._worst(worst)
 
     def _limit(self, noise):

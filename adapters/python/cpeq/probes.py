@@ -56,8 +56,8 @@ def probe(step, *, batch, dtype=torch.float64, group=None, layout="contiguous", 
         cpeq.probe(step, batch={"input_ids": ids, "labels": ids, "attention_mask": mask}, dtype=torch.bfloat16).check()
 
     step is called some twenty times, each time with other contents of the batch: it must look at `r.batch()`, or cut
-    `r.fixture.batch` itself, and divide its loss by `r.batch().num_items`. `r.watch` removes the gradients of the model, which may
-    be the same one every time. `r.logits` or `r.token_loss` is needed; logits see more.
+    `r.fixture.batch` itself, and divide its loss by `r.batch().num_items`. `r.watch` removes the gradients of the model,
+    which may be the same one every time. `r.logits` or `r.token_loss` is needed; logits see more.
 
     twice           the same step again gives the same
     future          with other tokens from a position on, nothing before it changes, nor any gradient of its loss
@@ -123,8 +123,8 @@ class Asked:
         if not looked:
             return Answer("future", False, "nothing changes anywhere with other tokens: the step does not look at r.batch()"
                                            " nor at r.fixture.batch")
-        return Answer("future", True, f"nothing before positions {', '.join(map(str, begins))} changes with the tokens from there"
-                                      f" on: {change.said}")
+        return Answer("future", True, f"nothing before positions {', '.join(map(str, begins))} changes with the tokens from"
+                                      f" there on: {change.said}")
 
     def ask_padding(self):
         padding = self.documents < 0
@@ -165,7 +165,8 @@ class Asked:
             return Answer("micro_batches", False, f"the gradients of two micro-batches do not add up to those of the batch:"
                                                   f" {change.said}; a divisor that is not the whole batch's, or rows that"
                                                   " see each other")
-        return Answer("micro_batches", True, f"the gradients of two micro-batches add up to those of the batch: {change.said}")
+        return Answer("micro_batches", True, "the gradients of two micro-batches add up to those of the batch:"
+                                             f" {change.said}")
 
     def ask_packing(self):
         if self.documents.max() <= 0:
@@ -174,7 +175,8 @@ class Asked:
         apart, homes = _unpacked(self.batch, self.documents)
         change = self.runs.moved_change(packed, self.runs.run(apart), homes)
         if not change.ok:
-            return Answer("packing", False, f"packed documents give something else than each in a row of its own: {change.said}")
+            return Answer("packing", False, "packed documents give something else than each in a row of its own:"
+                                            f" {change.said}")
         return Answer("packing", True, f"packed documents give what each gives in a row of its own: {change.said}")
 
     def _poison(self, where, targets):

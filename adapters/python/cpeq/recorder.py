@@ -90,27 +90,36 @@ class Recorder:
 
     dtype, truth    what a step of assert_cp_equal or probe shall run in, and whether this run is the truth
     disturbance     seed of disturbed rounding, or None
+    on_watch        function of a model that is about to be watched, or None
     """
 
-    dtype, truth, disturbance = torch.float64, False, None
+    dtype, truth, disturbance, on_watch = torch.float64, False, None, None
     keep = staticmethod(stored)
 
     def __init__(self, model, fixture, path, local, implementation, declared, how=How()):
         self.model, self.fixture, self.path = None, fixture, path
         self._given_model, self._how = model, how
         self._local, self._implementation, self._declared = local, implementation, declared
-        self._results, self._trace, self._ran, self._embeds = {}, {}, {}, None
+        self._results, self._trace, self._digests, self._embeds = {}, {}, {}, None
         self._inputs, self._forwards, self._hooks, self._before, self._float64 = {}, 0, [], {}, None
+
+    def set(self, **settings):
+        """Set some of its attributes; returns itself."""
+        for name, value in settings.items():
+            setattr(self, name, value)
+        return self
 
     def watch(self, model):
         """Take this model's gradients when the block ends, and note what reaches its forward."""
         self.model = model
+        if self.on_watch is not None:
+            self.on_watch(model)
         parameter = _first(model)
         self._declared["compute_dtype"] = self._declared["compute_dtype"] or dtype_name(parameter.dtype)
         self._declared["param_dtype"] = dtype_name(parameter.dtype)
         self._check_names()
         if self._how.digests:
-            self._ran.update(weight_digests(model, self.fixture))
+            self._digests = weight_digests(model, self.fixture)
         self._hooks.append(model.register_forward_pre_hook(self._note_inputs, with_kwargs=True))
         if self._how.before_reduction:
             self._watch_gradients()
@@ -242,9 +251,9 @@ class Recorder:
                 absent += [name] if parameter.requires_grad else []
                 continue
             if is_sharded(gradient) and self._declared["gradients"] != "reduced":
-                raise ValueError(f"gradients: expected \"reduced\", since {name} is a DTensor and its ranks hold slices of a"
-                                 f" reduced gradient, found \"{self._declared['gradients']}\"; grad_scale says what a mean"
-                                 " over ranks makes of it")
+                raise ValueError(f"gradients: expected \"reduced\", since {name} is a DTensor and its ranks hold slices"
+                                 f" of a reduced gradient, found \"{self._declared['gradients']}\"; grad_scale says what"
+                                 " a mean over ranks makes of it")
             value = stored_slice(gradient, self._how.ranks)
             if value is not None:
                 grads[name] = value
@@ -256,8 +265,9 @@ class Recorder:
         grads, absent = self._gradients()
         if self._embeds is not None and self._embeds.grad is not None:
             grads["inputs_embeds"] = stored(self._embeds.grad)
-        if self._forwards == 1:
-            self._ran.update(self._inputs)
+        ran = self._inputs if self._forwards == 1 else {}
+        if self.fixture.weights:
+            ran = {**ran, **self._digests}
         if self._float64 and self._float64.narrowed:
             self._declared["islands"] = "float32"
         if "cp_rank" in self._declared:
@@ -265,7 +275,8 @@ class Recorder:
         if not np.array_equal(self._local.batch_index, np.arange(self.fixture.shape[0])):
             self._results["batch_index"] = self._local.batch_index
         write_dump(self.path, fixture_id=self.fixture.id, results=self._results, grads=grads, trace=self._trace,
-                   implementation=self._implementation or type(self.model).__qualname__, ran=self._ran,
+                   implementation=self._implementation or type(self.model).__qualname__, ran=ran,
+                   unread=None if self.fixture.weights else self._digests,
                    grad_absent=absent or None, versions=_versions(), **self._declared)
 
 

@@ -11,23 +11,24 @@ MODEL_INPUTS = ("input_ids", "inputs_embeds", "attention_mask", "position_ids", 
                 "num_items_in_batch")
 
 
-def load(fixture, attn_implementation="eager", dtype=torch.float64):
+def load(fixture, attn_implementation="eager", dtype=torch.float64, experts_implementation="eager", device=None):
     """The fixture's model in training mode with its weights; refuses if any parameter was not given or is unknown.
 
+    attn_implementation, experts_implementation    as transformers calls them: "sdpa", "flex_attention", "grouped_mm", ...
     In float64 the model is built under Float64, so that what it computes from the configuration is double as well.
     """
     config = AutoConfig.for_model(**fixture.config)
     if dtype is torch.float64:
         with Float64():
-            model = _build(fixture, config, attn_implementation, dtype)
+            model = _build(fixture, config, dtype, attn_implementation, experts_implementation)
     else:
-        model = _build(fixture, config, attn_implementation, dtype)
-    return model.train()
+        model = _build(fixture, config, dtype, attn_implementation, experts_implementation)
+    return model.to(device).train()
 
 
-def inputs(fixture):
+def inputs(fixture, device=None):
     """The fixture's whole batch as the model's keyword arguments."""
-    given = {name: _tensor(fixture.batch[name]) for name in MODEL_INPUTS if name in fixture.batch}
+    given = {name: _tensor(fixture.batch[name]).to(device) for name in MODEL_INPUTS if name in fixture.batch}
     if "shift_labels" in given:
         given.setdefault("labels", given["shift_labels"])
     if "inputs_embeds" in given:
@@ -35,9 +36,9 @@ def inputs(fixture):
     return {**given, "use_cache": False}
 
 
-def _build(fixture, config, attn_implementation, dtype):
+def _build(fixture, config, dtype, attn_implementation, experts_implementation):
     model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attn_implementation,
-                                             experts_implementation="eager")
+                                             experts_implementation=experts_implementation)
     state = model.state_dict(keep_vars=True)
     given = dict(fixture.weights)
     for name, others in fixture.tied.items():

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import sys
 
 import torch
 import torch.distributed as dist
@@ -12,7 +13,11 @@ from torch.nn import functional
 import cpeq
 
 SIZE = 2
-EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "gate" / "step.py"
+EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+EXAMPLE = EXAMPLES / "gate" / "step.py"
+sys.path.insert(0, str(EXAMPLES / "quickstart"))
+
+import steps
 
 
 def example():
@@ -121,35 +126,15 @@ def refusals(fixture, folder, mesh):
 
 # ---- a model and a batch of one's own --------------------------------------------------------------------------------
 
-OWN = {"input_ids": torch.arange(26).reshape(2, 13) * 7 % 31 + 4, "labels": torch.arange(26).reshape(2, 13) * 7 % 31 + 4,
+IDS = torch.arange(26).reshape(2, 13) * 7 % 31 + 4
+OWN = {"input_ids": IDS, "labels": IDS,
        "position_ids": torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 7], list(range(13))])}
 
 
-class Alone:
-    """In place of the example's Gather, where there is one rank."""
-
-    @staticmethod
-    def apply(part, dim):
-        return part
-
-
-def own_model(dtype):
-    return build(cpeq.Fixture(os.environ["CPEQ_TEST_FIXTURE"]), dtype)
-
-
-def own_reference(r):
-    STEP.Gather = Alone
-    run(r, r.watch(own_model(r.dtype)))
-
-
-def own_step(r):
-    run(r, r.watch(own_model(r.dtype)))
-
-
 def wrong_step(r):
-    """The last rank's loss is left out of its gradients."""
-    model, b = r.watch(own_model(r.dtype)), r.batch()
-    logits = model(b.input_ids, None, b.position_ids, STEP.Tokens(b.position_ids, b.token_index, b.document_ids))
+    """The second rank's loss is left out of the gradients."""
+    model, b = r.watch(steps.parallelize(steps.build(r))), r.batch()
+    logits = model(b.input_ids, b.position_ids)
     losses = functional.cross_entropy(logits.transpose(1, 2), b.shift_labels, reduction="none")
     loss = losses.sum() / b.num_items
     (loss * (dist.get_rank() == 0)).backward()
@@ -159,34 +144,38 @@ def wrong_step(r):
 
 
 def other_step(r):
-    model = own_model(r.dtype)
+    model = steps.parallelize(steps.build(r))
     with torch.no_grad():
-        model.model.norm.weight[0] += 1
-    run(r, r.watch(model))
+        model.norm.weight[0] += 1
+    steps.train(r, r.watch(model))
 
 
-def equalities(folder, path):
-    os.environ["CPEQ_TEST_FIXTURE"] = path
-    bfloat16 = {"batch": OWN, "dtype": torch.bfloat16}
-    kept = pathlib.Path(folder, "own", "reference")
-    return {
-        "own bfloat16": refused(lambda: cpeq.assert_cp_equal(own_step, own_reference, out=kept.parent, **bfloat16)),
-        "own float64": refused(lambda: cpeq.assert_cp_equal(own_step, kept, batch=OWN, layout="zigzag")),
-        "own wrong": refused(lambda: cpeq.assert_cp_equal(wrong_step, kept, **bfloat16)),
-        "other weights": refused(lambda: cpeq.assert_cp_equal(other_step, kept, **bfloat16)),
-        "probes": str(cpeq.probe(own_step, batch=OWN, layout="zigzag")),
-        "probes of wrong": str(cpeq.probe(no_borders, batch=OWN, probes=("documents", "packing"))),
-    }
+def packed_step(r):
+    run(r, r.watch(build(cpeq.Fixture(os.environ["CPEQ_TEST_FIXTURE"]))))
 
 
 def no_borders(r):
-    """Documents of other ranks are not told from one's own."""
-    model, b = r.watch(own_model(r.dtype)), r.batch()
+    """Documents are not told from each other."""
+    model, b = r.watch(build(cpeq.Fixture(os.environ["CPEQ_TEST_FIXTURE"]))), r.batch()
     tokens = STEP.Tokens(b.position_ids, b.token_index, torch.where(b.document_ids >= 0, 0, -1))
     logits = model(b.input_ids, None, b.position_ids, tokens)
     losses = functional.cross_entropy(logits.transpose(1, 2), b.shift_labels, reduction="none")
     (losses.sum() / b.num_items).backward()
     r.logits(logits)
+
+
+def equalities(folder, path):
+    os.environ["CPEQ_TEST_FIXTURE"] = path
+    bfloat16 = {"batch": {name: OWN[name] for name in ("input_ids", "labels")}, "dtype": torch.bfloat16}
+    kept = pathlib.Path(folder, "own", "reference")
+    return {
+        "own bfloat16": refused(
+            lambda: cpeq.assert_cp_equal(steps.step, steps.reference_step, out=kept.parent, **bfloat16)),
+        "own wrong": refused(lambda: cpeq.assert_cp_equal(wrong_step, kept, **bfloat16)),
+        "other weights": refused(lambda: cpeq.assert_cp_equal(other_step, kept, **bfloat16)),
+        "probes": str(cpeq.probe(packed_step, batch=OWN, layout="zigzag")),
+        "probes of wrong": str(cpeq.probe(no_borders, batch=OWN, probes=("documents", "packing"))),
+    }
 
 
 def main(rank, folder, path):
@@ -198,7 +187,8 @@ def main(rank, folder, path):
         case(fixture, os.path.join(folder, case.__name__), mesh)
     said = refusals(fixture, folder, mesh)
     said["same"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/plain"))
-    said["different"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/plain", group=dist.group.WORLD, rtol=0, atol=0))
+    said["different"] = refused(
+        lambda: cpeq.assert_same(fixture, f"{folder}/plain", group=dist.group.WORLD, rtol=0, atol=0))
     said["absent"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/absent"))
     said |= equalities(folder, path)
     with open(os.path.join(folder, f"said-{rank}.json"), "w") as file:
