@@ -3,7 +3,6 @@
 #include "harness/cli/collect.h"
 #include "harness/cli/output.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -193,14 +192,16 @@ int cp_faults_coverage(const cp_session *session, const char *path, const char *
     suite s = {0};
     telling t = {.session = session};
     cp_status status = open_suite(&s, path);
+    char *rows = NULL;
+    size_t bytes = 0;
+    if (status == CP_OK && table)
+        status = cp_target_check(table, path);
     if (status == CP_OK && table) {
-        t.table = fopen(table, "w");
-        if (t.table)
-            fprintf(t.table, "/* Made by `cpeq faults --coverage fixtures/golden --write "
-                             "harness/run/shown.def`: decision, value, runs,\n * cases, structural, loss, "
-                             "logits, gradients, met, told, example (shown.h). */\n");
-        else
-            status = cp_fail(CP_INTERNAL, "%s: cannot be written: %s", table, strerror(errno));
+        t.table = open_memstream(&rows, &bytes);
+        cp_check(t.table, "no memory for a table");
+        fprintf(t.table, "/* Made by `cpeq faults --coverage fixtures/golden --write "
+                         "harness/run/shown.def`: decision, value, runs,\n * cases, structural, loss, "
+                         "logits, gradients, met, told, example (shown.h). */\n");
     }
     if (session->json) {
         t.values = cp_json_new_array();
@@ -208,8 +209,12 @@ int cp_faults_coverage(const cp_session *session, const char *path, const char *
     }
     if (status == CP_OK)
         status = survey(&t, &s);
-    if (t.table && fclose(t.table) != 0 && status == CP_OK)
-        status = cp_fail(CP_INTERNAL, "%s: cannot be written: %s", table, strerror(errno));
+    if (t.table) {
+        cp_check(fclose(t.table) == 0, "no memory for a table");
+        if (status == CP_OK)
+            status = cp_write_report(table, rows);
+        free(rows);
+    }
     close_suite(&s);
     if (status != CP_OK) {
         cp_json_close(t.values);

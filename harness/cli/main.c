@@ -1,6 +1,7 @@
 #include "harness/cli/command.h"
 #include "harness/cli/launch.h"
 #include "harness/cli/output.h"
+#include "harness/files/h5file.h"
 #include "harness/judge/result.h"
 
 #include <signal.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BAD_USAGE = 3, INTERNAL = 4 };
+enum { BAD_USAGE = 3, BAD_INPUT = 3, INTERNAL = 4 };
 
 int cp_complain(const cp_session *session, cp_status status)
 {
@@ -140,15 +141,26 @@ static int dispatch(cp_session *session, int argc, const char **argv)
     return run_command(session, command, argc - 1, argv + 1);
 }
 
+static void say(const char *text)
+{
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written;
+}
+
 /* HDF5 does not survive all damage to its own structures; whoever waits learns at least that it ended, and how. */
 static void crashed(int number)
 {
-    static const char text[] =
-        "cpeq: crashed: a file that it was reading is damaged in a way that the HDF5 library does "
-        "not survive, or this is a bug of cpeq\n";
+    const char *path = cp_h5_being_read();
     (void)number;
-    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)written;
+    if (path != NULL) {
+        say("cpeq: ");
+        say(path);
+        say(": expected an HDF5 file, found one that is damaged in a way that the HDF5 library does not "
+            "survive\n");
+        _exit(BAD_INPUT);
+    }
+    say("cpeq: crashed: a file that it has read is damaged in a way that the HDF5 library does not survive, "
+        "or this is a bug of cpeq\n");
     _exit(INTERNAL);
 }
 

@@ -33,6 +33,7 @@ static cp_status read_elements(cp_h5 *file, const char *path, int64_t first, int
 
 cp_status cp_h5_read(cp_h5 *file, const char *path, int64_t first, int64_t count, void *out)
 {
+    CP_H5_READING(file->path);
     pthread_mutex_lock(&library);
     cp_status status = read_elements(file, path, first, count, out);
     pthread_mutex_unlock(&library);
@@ -42,6 +43,7 @@ cp_status cp_h5_read(cp_h5 *file, const char *path, int64_t first, int64_t count
 cp_status cp_h5_read_chunk(cp_h5 *file, const char *path, const int64_t at[CP_MAX_DIMS], void *out,
                            size_t most, size_t *bytes, unsigned *skipped)
 {
+    CP_H5_READING(file->path);
     pthread_mutex_lock(&library);
     cp_status status = cp_h5_use(file, path);
     if (status == CP_OK &&

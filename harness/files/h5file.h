@@ -18,6 +18,10 @@ cp_status cp_h5_create(cp_h5 **out, const char *path); /* to write; replaces wha
 cp_status cp_h5_close(cp_h5 *file);
 const char *cp_h5_path(const cp_h5 *file);
 
+/* The file that this thread is reading at the moment, NULL outside of the calls below: the HDF5 library does not survive
+ * all damage, and a signal handler may ask here what to blame. */
+const char *cp_h5_being_read(void);
+
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 typedef enum cp_h5_kind { CP_H5_NOTHING, CP_H5_GROUP, CP_H5_DATASET, CP_H5_OTHER } cp_h5_kind;
 

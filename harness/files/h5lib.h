@@ -51,6 +51,13 @@ cp_status cp_h5_wrap(cp_h5 **out, cp_h5_id id, const char *path, bool writing, i
 /* Makes `path` the dataset used last: what is not as h5file.h says is refused. */
 cp_status cp_h5_use(cp_h5 *file, const char *path);
 
+/* Inside a function that has this line cp_h5_being_read() is `path` (NULL: nothing), and what it was before it
+ * afterwards. */
+#define CP_H5_READING(path)                                                                                  \
+    const char *const cp_h5_outside __attribute__((cleanup(cp_h5_leave), unused)) = cp_h5_enter(path)
+const char *cp_h5_enter(const char *path);
+void cp_h5_leave(const char *const *outside);
+
 /* ---- files, links, objects --------------------------------------------------------------------------------------- */
 cp_h5_id cp_h5lib_open(const char *path);
 cp_h5_id cp_h5lib_create(const char *path);

@@ -9,10 +9,35 @@
 
 enum { MOST_STRINGS = 1 << 20, MOST_STRING_BYTES = 64 << 20 };
 
+/* ---- what is being read ------------------------------------------------------------------------------------------ */
+
+static _Thread_local const char *being_read;
+
+const char *cp_h5_being_read(void)
+{
+    return being_read;
+}
+
+const char *cp_h5_enter(const char *path)
+{
+    const char *outside = being_read;
+    being_read = path;
+    return outside;
+}
+
+void cp_h5_leave(const char *const *outside)
+{
+    being_read = *outside;
+}
+
+/* What is being written is ours and sound. */
+#define READING(file) CP_H5_READING((file)->writing ? NULL : (file)->path)
+
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 cp_status cp_h5_open(cp_h5 **out, const char *path)
 {
+    CP_H5_READING(path);
     *out = NULL;
     struct stat status;
     if (stat(path, &status) != 0)
@@ -51,15 +76,21 @@ static void close_dataset(cp_h5 *file)
     file->dataset = -1;
 }
 
+static bool close_file(cp_h5 *file)
+{
+    READING(file);
+    close_dataset(file);
+    return cp_h5lib_close(file->id, file->writing);
+}
+
 cp_status cp_h5_close(cp_h5 *file)
 {
     if (!file)
         return CP_OK;
-    close_dataset(file);
     if (file->folder)
         file->calls->close(file->folder);
     cp_status status = CP_OK;
-    if (!file->folder && !cp_h5lib_close(file->id, file->writing) && file->writing)
+    if (!file->folder && !close_file(file) && file->writing)
         status = cp_fail(CP_INTERNAL, "%s: not everything could be written; is the disk full?", file->path);
     free(file->path);
     free(file);
@@ -129,6 +160,7 @@ cp_status cp_h5_look(cp_h5 *file, const char *path, cp_h5_kind *kind)
         file->calls->look(file->folder, path, kind);
         return CP_OK;
     }
+    READING(file);
     cp_h5_id object;
     *kind = CP_H5_NOTHING;
     CP_TRY(open_object(file, path, &object));
@@ -199,6 +231,7 @@ cp_status cp_h5_list(cp_h5 *file, cp_pool *pool, const char *group, const cp_h5_
 {
     if (file->folder)
         return file->calls->list(file->folder, pool, group, members, count);
+    READING(file);
     cp_h5_id object;
     CP_TRY(open_object(file, group, &object));
     listing list = {.file = file, .pool = pool, .group = group};
@@ -258,6 +291,7 @@ static cp_status read_dtype(cp_h5 *file, const char *path, cp_h5_facts *facts, c
 
 cp_status cp_h5_use(cp_h5 *file, const char *path)
 {
+    READING(file);
     if (file->dataset >= 0 && strcmp(file->dataset_path, path) == 0)
         return CP_OK;
     close_dataset(file);
@@ -308,6 +342,7 @@ cp_status cp_h5_is_text(cp_h5 *file, const char *path, bool *text)
     *text = false;
     if (file->folder)
         return CP_OK;
+    READING(file);
     cp_h5_id dataset;
     cp_h5_facts facts;
     cp_h5_array array;
@@ -322,6 +357,7 @@ cp_status cp_h5_read_text(cp_h5 *file, cp_pool *pool, const char *path, const ch
     if (file->folder)
         return cp_fail(CP_BAD_INPUT, "%s: %s: expected a string, found a folder of tensors", file->path,
                        path);
+    READING(file);
     cp_h5_id dataset;
     cp_h5_facts facts;
     cp_h5_array array;
@@ -353,6 +389,7 @@ cp_status cp_h5_has(cp_h5 *file, const char *object, const char *name, bool *fou
     *found = file->folder && file->calls->has(file->folder, object, name);
     if (file->folder)
         return CP_OK;
+    READING(file);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -367,6 +404,7 @@ static cp_status text_attribute(cp_h5 *file, cp_pool *pool, const char *object, 
         CP_TRY(file->calls->text(file->folder, pool, object, name, behind, !names, out, found));
         return *found && names ? cp_lines_check(*out, file->path, name) : CP_OK;
     }
+    READING(file);
     cp_h5_id attribute;
     size_t length;
     char where[CP_H5_PATH_BYTES];
@@ -408,6 +446,7 @@ cp_status cp_h5_integer(cp_h5 *file, const char *object, const char *name, int64
     int count;
     if (file->folder)
         return file->calls->integers(file->folder, object, name, out, 1, &count, found);
+    READING(file);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -421,6 +460,7 @@ cp_status cp_h5_integers(cp_h5 *file, const char *object, const char *name, int6
 {
     if (file->folder)
         return file->calls->integers(file->folder, object, name, out, room, count, found);
+    READING(file);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;
@@ -435,6 +475,7 @@ cp_status cp_h5_real(cp_h5 *file, const char *object, const char *name, double *
 {
     if (file->folder)
         return file->calls->real(file->folder, object, name, out, found);
+    READING(file);
     cp_h5_id attribute;
     CP_TRY(open_attribute(file, object, name, &attribute));
     *found = attribute >= 0;

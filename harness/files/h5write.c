@@ -59,11 +59,13 @@ cp_status cp_h5_write_text(cp_h5 *file, const char *path, const char *text)
 
 cp_status cp_h5_copy(cp_h5 *file, cp_h5 *from, const char *name)
 {
+    CP_H5_READING(from->path);
     return written(file, name, cp_h5lib_copy(file->id, from->id, name));
 }
 
 cp_status cp_h5_copy_attributes(cp_h5 *file, cp_h5 *from)
 {
+    CP_H5_READING(from->path);
     cp_h5_id to = cp_h5lib_object(file->id, "/"), root = cp_h5lib_object(from->id, "/");
     bool done = to >= 0 && root >= 0 && cp_h5lib_copy_attributes(to, root);
     cp_h5lib_release(to);

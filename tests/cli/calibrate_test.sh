@@ -37,6 +37,8 @@ expect 0 'full7.h5: float32, 24 replicates; errors up to' cpeq calibrate full7.h
 expect 0 'float32 from 24 replicates' cpeq info full7.h5
 expect 0 'loss: errors up to' cpeq info full7.h5 -v
 cp full7.h5 once.h5
+limited() { (ulimit -f 8 && cpeq "$@"); }
+stays once.h5 full7.h5 limited calibrate full7.h5 --replicates 24 --dtype float32
 expect 0 '' cpeq calibrate full7.h5 --replicates 24 --seed 5 --dtype float32 -q
 check 'the same seed gives the same bytes' cmp -s once.h5 full7.h5
 expect 0 '"rule": "replicates"' cpeq calibrate full7.h5 --replicates 24 --dtype float32 --json

@@ -34,6 +34,9 @@ expect 1 'window=dropped: no case of this suite shows it' cpeq faults --coverage
 printed 'show nowhere'
 expect 1 '"missing"' cpeq faults --coverage "$golden/llama/len4.h5" --json --write written.def
 check 'the table is written' grep -q '^CP_SHOWN("loss_count", "per_rank", ' written.def
+cp written.def old.def
+limited() { (ulimit -f 1 && cpeq "$@"); }
+stays old.def written.def limited faults --coverage "$golden/llama/len4.h5" --write written.def -q
 expect 3 'needs --coverage SUITE' cpeq faults --write written.def
 expect 2 '' cpeq faults --coverage "$work"
 if [ -z "${CPEQ_SANITIZED:-}" ]; then # one such survey is enough there

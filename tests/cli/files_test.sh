@@ -34,7 +34,17 @@ to_full() { cpeq "$@" >/dev/full; }
 expect 4 'standard output: cannot be written: No space left on device' to_full diff "$fixture" "$dump"
 expect 4 'standard output: cannot be written: No space left on device' to_full help
 limited() { (ulimit -f 1 && cpeq "$@"); }
-seq 2000 >r.md
 expect 4 'cannot be written' limited diff "$fixture" "$dump" --all --junit big.xml
 check 'no partial report' no_such_file big.xml big.xml.*.tmp
+
+# Over a file that is there, where the disk is full: what was there stays as it is, and nothing beside it.
+seq 2000 >old
+for form in junit markdown html; do
+    cp old r.$form
+    stays old r.$form limited diff "$fixture" "$dump" --all --$form r.$form
+done
+mkdir fixtures outputs
+cp "$fixture" fixtures/full7.h5
+cp "$dump" outputs/full7.h5
+stays old r.html limited gate fixtures outputs --html r.html
 finish

@@ -93,5 +93,11 @@ one_sentence 4 'cannot be made' cpeq export "$golden/llama/left7.h5" -o back.h5
 limited() { (ulimit -f 8 && cpeq "$@"); }
 one_sentence 4 'big.h5' limited make llama -o big.h5
 one_sentence 4 'cannot' limited export "$golden/llama/left7.h5" -o full
+cp "$golden/llama/left7.h5" old.h5
+cp old.h5 new.h5
+stays old.h5 new.h5 limited make llama -o new.h5
+cp old.h5 full/model.safetensors
+stays old.h5 full/model.safetensors limited export "$golden/llama/left7.h5" -o full
+rm full/model.safetensors
 check 'no partial file' no_such_file x.h5 big.h5 big.h5.*.tmp full/*.tmp full/model.safetensors
 finish

@@ -47,6 +47,11 @@ one_sentence 4 'whole.h5: cannot be made' cpeq run "$fixture" --per-rank -o whol
 limited() { (ulimit -f 8 && cpeq "$@"); }
 one_sentence 4 'big.h5' limited run "$fixture" -o big.h5
 check 'no partial dump' no_such_file big.h5 big.h5.*.tmp
+cp whole.h5 old.h5
+stays old.h5 whole.h5 limited run "$fixture" -o whole.h5
+mkdir -p full
+cp whole.h5 full/rank-0001.h5
+stays old.h5 full/rank-0001.h5 limited run "$fixture" --cp 2 --per-rank -o full
 
 # A killed process leaves a temporary; the next run takes away those whose process is gone, and only those.
 sleep 60 &

@@ -64,6 +64,15 @@ check() {
 
 no_such_file() { ! ls -d "$@" >/dev/null 2>&1; }
 
+# stays OLD TARGET COMMAND...: it cannot write TARGET, which still is as OLD, with nothing beside it.
+stays() {
+    local old=$1 target=$2
+    shift 2
+    expect 4 cannot "$@"
+    check "$*: what was there stays" cmp -s "$old" "$target"
+    check "$*: nothing beside it" no_such_file "$target".*.tmp
+}
+
 finish() {
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

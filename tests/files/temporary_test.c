@@ -4,6 +4,7 @@
 #include "tests/files/groups.h"
 #include "tests/support/support.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -136,10 +137,67 @@ static void nothing_stays_where_the_disk_is_full(void **state)
     assert_stops(disk_full, NULL, "dump 5, safetensors 5, nothing stays"); /* CP_INTERNAL */
 }
 
+/* ---- a process that is killed ------------------------------------------------------------------------------------ */
+
+/* Reads the loss; whoever asks for more is killed in the middle of what he writes. */
+static cp_status read_and_die(const cp_source *source, size_t tensor, int64_t first, int64_t count, double *out)
+{
+    (void)first;
+    (void)count;
+    if (strcmp(source->tensors[tensor].name, "loss") != 0)
+        raise(SIGKILL);
+    *out = 1;
+    return CP_OK;
+}
+
+static size_t names_in(const char *directory)
+{
+    size_t count = 0;
+    DIR *entries = opendir(directory);
+    assert_non_null(entries);
+    for (struct dirent *entry = readdir(entries); entry; entry = readdir(entries))
+        count += entry->d_name[0] != '.';
+    closedir(entries);
+    return count;
+}
+
+static void a_killed_writer_leaves_the_old_file(void **state)
+{
+    (void)state;
+    const cp_source_tensor tensors[] = {{.name = "loss", .dtype = CP_F64},
+                                        {.name = "token_loss", .dtype = CP_F64, .dims = 2, .extent = {1, 4}}};
+    cp_source dying = {.declaration = cp_declaration_whole(), .count = 2, .tensors = tensors, .notes = ""};
+    cp_source whole = dying, *read;
+    double loss;
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES], temporary[CP_PATH_BYTES];
+    dying.read = whole.read = read_and_die;
+    whole.count = 1;
+    snprintf(path, sizeof path, "%s/a.h5", directory);
+    assert_ok(cp_dump_write(path, &whole));
+    pid_t child = fork();
+    if (child == 0) {
+        (void)cp_dump_write(path, &dying);
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(names_in(directory), 2); /* the old file, and what was begun */
+    assert_ok(cp_dump_open(&read, path));
+    assert_int_equal(read->count, 1);
+    assert_ok(cp_source_read_all(read, 0, &loss));
+    cp_source_close(read);
+    assert_ok(cp_temporary_name(temporary, path)); /* as the next writer */
+    assert_int_equal(names_in(directory), 1);
+    test_remove_directory(directory);
+}
+
 int temporary_tests(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(committed), cmocka_unit_test(stale_ones_are_swept),
                                        cmocka_unit_test(failures),
-                                       cmocka_unit_test(nothing_stays_where_the_disk_is_full)};
+                                       cmocka_unit_test(nothing_stays_where_the_disk_is_full),
+                                       cmocka_unit_test(a_killed_writer_leaves_the_old_file)};
     return cmocka_run_group_tests_name("temporary", tests, NULL, NULL);
 }
