@@ -140,7 +140,8 @@ static void nothing_stays_where_the_disk_is_full(void **state)
 /* ---- a process that is killed ------------------------------------------------------------------------------------ */
 
 /* Reads the loss; whoever asks for more is killed in the middle of what he writes. */
-static cp_status read_and_die(const cp_source *source, size_t tensor, int64_t first, int64_t count, double *out)
+static cp_status read_and_die(const cp_source *source, size_t tensor, int64_t first, int64_t count,
+                              double *out)
 {
     (void)first;
     (void)count;

@@ -8,6 +8,7 @@
 #include "tests/fuzz/recipe.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,21 +17,28 @@
 
 enum { MOST_ELEMENTS = 1 << 16 };
 
+static char paths[FUZZ_FILES][64];
+
+static void remove_files(void)
+{
+    for (int i = 0; i < FUZZ_FILES; i++)
+        if (paths[i][0])
+            unlink(paths[i]);
+}
+
+/* A file with a name: the HDF5 library follows links, so one that is open and removed cannot be given to it. */
 const char *fuzz_file(int which, const uint8_t *data, size_t size)
 {
-    static int descriptors[FUZZ_FILES];
-    static char paths[FUZZ_FILES][64];
     if (!paths[which][0]) {
-        char name[] = "/dev/shm/cpeq-fuzz-XXXXXX", elsewhere[] = "/tmp/cpeq-fuzz-XXXXXX", *made = name;
-        descriptors[which] = mkstemp(name);
-        if (descriptors[which] < 0)
-            descriptors[which] = mkstemp(made = elsewhere);
-        if (descriptors[which] < 0 || unlink(made) != 0)
-            abort();
-        snprintf(paths[which], sizeof paths[which], "/proc/self/fd/%d", descriptors[which]);
+        if (which == 0)
+            atexit(remove_files);
+        bool memory = access("/dev/shm", W_OK) == 0;
+        snprintf(paths[which], sizeof paths[which], "%s/cpeq-fuzz-%ld-%d", memory ? "/dev/shm" : "/tmp",
+                 (long)getpid(), which);
     }
-    if (ftruncate(descriptors[which], 0) != 0 ||
-        (size > 0 && pwrite(descriptors[which], data, size, 0) != (ssize_t)size))
+    int descriptor = open(paths[which], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (descriptor < 0 || (size > 0 && write(descriptor, data, size) != (ssize_t)size) ||
+        close(descriptor) != 0)
         abort();
     return paths[which];
 }
@@ -190,7 +198,7 @@ void fuzz_safetensors(const uint8_t *data, size_t size)
         return;
     read_tensors(file);
     cp_safetensors_close(file);
-    cp_arena arena = {0};
+    cp_arena arena = cp_arena_growing();
     cp_weight *weights;
     size_t count;
     cp_batch batch;

@@ -211,9 +211,9 @@ static const struct {
     const char *name;
     instruction *act;
 } instructions[] = {
-    {"group", make_group},   {"array", make_array}, {"text", make_text},     {"link", make_link},
+    {"group", make_group},     {"array", make_array},  {"text", make_text},      {"link", make_link},
     {"remove", remove_object}, {"string", set_string}, {"strings", set_strings}, {"fixed", set_fixed},
-    {"number", set_number},  {"real", set_real},
+    {"number", set_number},    {"real", set_real},
 };
 
 /* The words of a line; `whole` keeps it for what takes the rest of it. */

@@ -15,9 +15,9 @@ static const struct {
     const char *folder;
     fuzz_target *target;
 } targets[] = {
-    {"json", fuzz_json},           {"config", fuzz_config},       {"suite", fuzz_suite},
-    {"name_map", fuzz_name_map},   {"arguments", fuzz_arguments}, {"safetensors", fuzz_safetensors},
-    {"recipe", fuzz_recipe},       {"hdf5", fuzz_hdf5},
+    {"json", fuzz_json},         {"config", fuzz_config},       {"suite", fuzz_suite},
+    {"name_map", fuzz_name_map}, {"arguments", fuzz_arguments}, {"safetensors", fuzz_safetensors},
+    {"recipe", fuzz_recipe},     {"hdf5", fuzz_hdf5},
 };
 
 static uint8_t *read_bytes(const char *path, size_t *size)

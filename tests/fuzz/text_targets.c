@@ -123,10 +123,17 @@ void fuzz_arguments(const uint8_t *data, size_t size)
 {
     enum { MOST = 16 };
     static const cp_option options[] = {
-        {"length", 0, "T", ""},    {"batch", 0, "WHAT", ""},     {"left-pad", 0, "LIST", ""},
-        {"right-pad", 0, "L", ""}, {"embeds", 0, NULL, ""},      {"prompt", 0, "N", ""},
-        {"layout", 0, "L", ""},    {"exchange", 0, "E", ""},     {"rtol", 0, "X", ""},
-        {"ranks", 0, "LIST", ""},  {0},
+        {"length", 0, "T", ""},
+        {"batch", 0, "WHAT", ""},
+        {"left-pad", 0, "LIST", ""},
+        {"right-pad", 0, "L", ""},
+        {"embeds", 0, NULL, ""},
+        {"prompt", 0, "N", ""},
+        {"layout", 0, "L", ""},
+        {"exchange", 0, "E", ""},
+        {"rtol", 0, "X", ""},
+        {"ranks", 0, "LIST", ""},
+        {0},
     };
     char *text = string_of(data, size);
     const char *argv[MOST + 1] = {"fuzz"};
