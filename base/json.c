@@ -218,17 +218,13 @@ const cp_json *cp_json_element(const cp_json *array, size_t index)
     return (const cp_json *)json_array_get(tree(array), index);
 }
 
-const cp_json *cp_json_member_at(const cp_json *object, size_t index, const char **name)
+const cp_json *cp_json_next(const cp_json *object, void **at, const char **name)
 {
     check_kind(object, CP_JSON_OBJECT);
-    cp_check(index < json_object_size(tree(object)), "member %zu of %zu", index,
-             json_object_size(tree(object)));
     json_t *value = (json_t *)tree(object); /* jansson's iterators take no const */
-    void *at = json_object_iter(value);
-    while (index-- > 0)
-        at = json_object_iter_next(value, at);
-    *name = json_object_iter_key(at);
-    return (const cp_json *)json_object_iter_value(at);
+    *at = *at ? json_object_iter_next(value, *at) : json_object_iter(value);
+    *name = *at ? json_object_iter_key(*at) : NULL;
+    return *at ? (const cp_json *)json_object_iter_value(*at) : NULL;
 }
 
 bool cp_json_bool(const cp_json *value)

@@ -31,8 +31,9 @@ const char *cp_json_kind_name(cp_json_kind kind); /* "a number", "an object", â€
 const cp_json *cp_json_member(const cp_json *object, const char *name); /* NULL: absent, or no object */
 size_t cp_json_size(const cp_json *value);                              /* of an array or an object */
 const cp_json *cp_json_element(const cp_json *array, size_t index);
-/* The index-th member of an object, in file order. */
-const cp_json *cp_json_member_at(const cp_json *object, size_t index, const char **name);
+/* The members of an object, in file order: the first where *at is NULL, then the one behind it, NULL behind the last. The
+ * object stays as it is meanwhile. */
+const cp_json *cp_json_next(const cp_json *object, void **at, const char **name);
 
 /* Values; the kind has been looked at (another kind stops the job). An integer is a real too. */
 bool cp_json_bool(const cp_json *value);

@@ -10,6 +10,7 @@ target_include_directories(cpeq_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(cpeq_flags INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
     -Wwrite-strings -Wundef
+    -Wno-unknown-pragmas # OpenMP's without it, GCC's where another compiler is
     -ffp-contract=off) # a fused product changes a sum's rounding from one compiler to the next
 if(CPEQ_WERROR)
     target_compile_options(cpeq_flags INTERFACE -Werror)

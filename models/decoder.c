@@ -41,9 +41,9 @@ static cp_status refuse_unknown(const cp_config *config)
 {
     static const char *const must_be_off[] = {"use_bidirectional_attention", "quantization_config",
                                               "is_encoder_decoder", "chunk_size_feed_forward"};
-    for (size_t n = 0; n < cp_json_size(config->json); n++) {
-        const char *name;
-        const cp_json *value = cp_json_member_at(config->json, n, &name);
+    void *at = NULL;
+    const char *name;
+    for (const cp_json *value; (value = cp_json_next(config->json, &at, &name)) != NULL;) {
         cp_json_kind kind = cp_json_kind_of(value);
         bool off = kind == CP_JSON_NULL || (kind == CP_JSON_BOOL && !cp_json_bool(value)) ||
                    ((kind == CP_JSON_INTEGER || kind == CP_JSON_REAL) && cp_json_real(value) == 0);

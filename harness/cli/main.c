@@ -2,6 +2,7 @@
 #include "harness/cli/launch.h"
 #include "harness/cli/output.h"
 #include "harness/files/h5file.h"
+#include "harness/files/view.h"
 #include "harness/judge/result.h"
 
 #include <signal.h>
@@ -147,18 +148,26 @@ static void say(const char *text)
     (void)written;
 }
 
-/* HDF5 does not survive all damage to its own structures; whoever waits learns at least that it ended, and how. */
-static void crashed(int number)
+static void blame(const char *path, const char *sentence)
 {
-    const char *path = cp_h5_being_read();
-    (void)number;
-    if (path != NULL) {
-        say("cpeq: ");
-        say(path);
-        say(": expected an HDF5 file, found one that is damaged in a way that the HDF5 library does not "
-            "survive\n");
-        _exit(BAD_INPUT);
-    }
+    say("cpeq: ");
+    say(path);
+    say(sentence);
+    _exit(BAD_INPUT);
+}
+
+/* HDF5 does not survive all damage to its own structures; whoever waits learns at least that it ended, and how. */
+static void crashed(int number, siginfo_t *about, void *context)
+{
+    (void)context;
+    const char *path = cp_h5_being_read(),
+               *shorter = number == SIGBUS ? cp_view_mapped(about->si_addr) : NULL;
+    if (shorter != NULL)
+        blame(shorter, ": cannot be read: it has become shorter\n");
+    if (path != NULL)
+        blame(path,
+              ": expected an HDF5 file, found one that is damaged in a way that the HDF5 library does not "
+              "survive\n");
     say("cpeq: crashed: a file that it has read is damaged in a way that the HDF5 library does not survive, "
         "or this is a bug of cpeq\n");
     _exit(INTERNAL);
@@ -168,8 +177,10 @@ static void catch_crashes(void)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
+    struct sigaction action = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        signal(signals[i], crashed);
+        sigaction(signals[i], &action, NULL);
 #else
     (void)crashed;
 #endif

@@ -105,9 +105,9 @@ static cp_status read_properties(entry *self, const cp_json *object)
     if (cp_json_kind_of(object) != CP_JSON_OBJECT)
         return cp_fail(CP_BAD_INPUT, "%s: found %s, expected an object", self->place,
                        cp_json_kind_name(cp_json_kind_of(object)));
-    for (size_t i = 0; i < cp_json_size(object); i++) {
-        const char *name;
-        const cp_json *value = cp_json_member_at(object, i, &name);
+    void *at = NULL;
+    const char *name;
+    for (const cp_json *value; (value = cp_json_next(object, &at, &name)) != NULL;) {
         size_t p = 0;
         while (p < PROPERTY_COUNT && strcmp(PROPERTIES[p].name, name) != 0)
             p++;

@@ -118,9 +118,9 @@ static bool is_plain(const char *text)
 
 static cp_status check_keys(const cp_json *object, const char *where, const char *known)
 {
-    for (size_t i = 0; i < cp_json_size(object); i++) {
-        const char *name;
-        cp_json_member_at(object, i, &name);
+    void *at = NULL;
+    const char *name;
+    while (cp_json_next(object, &at, &name)) {
         if (!cp_lines_have(known, name))
             return cp_fail(CP_INCOMPARABLE, "%s: declares %.64s, which this version does not know", where,
                            is_plain(name) ? name : "a name that is no text");

@@ -155,9 +155,9 @@ static cp_status read_entries(opened *o, const cp_json *header)
     CP_TRY(cp_pool_take(&o->pool, &memory, cp_json_size(header), sizeof(cp_safetensor)));
     cp_safetensor *tensors = memory;
     size_t count = 0;
-    for (size_t i = 0; i < cp_json_size(header); i++) {
-        const char *name;
-        const cp_json *entry = cp_json_member_at(header, i, &name);
+    void *at = NULL;
+    const char *name;
+    for (const cp_json *entry; (entry = cp_json_next(header, &at, &name)) != NULL;) {
         if (strcmp(name, "__metadata__") != 0)
             CP_TRY(read_entry(o, &tensors[count++], name, entry));
     }

@@ -9,6 +9,36 @@
 
 enum { WINDOW = 16 << 20 }; /* bytes of a file that are mapped at a time */
 
+/* ---- what is mapped ---------------------------------------------------------------------------------------------- */
+
+enum { REMEMBERED = 16 }; /* windows; a comparison looks at two, or at one a rank */
+
+static _Thread_local struct {
+    struct {
+        const char *begin, *end, *label;
+    } windows[REMEMBERED];
+    unsigned next;
+} mapped;
+
+static void remember(const char *begin, int64_t bytes, const char *label)
+{
+    unsigned at = mapped.next++ % REMEMBERED;
+    mapped.windows[at].begin = begin;
+    mapped.windows[at].end = begin + bytes;
+    mapped.windows[at].label = label;
+}
+
+const char *cp_view_mapped(const void *address)
+{
+    for (unsigned back = 1; back <= REMEMBERED; back++) { /* an address may have been another file's before */
+        unsigned at = (mapped.next - back) % REMEMBERED;
+        if ((const char *)address >= mapped.windows[at].begin &&
+            (const char *)address < mapped.windows[at].end)
+            return mapped.windows[at].label;
+    }
+    return NULL;
+}
+
 void cp_view_unmap(cp_view *view)
 {
     if (view->map)
@@ -66,6 +96,7 @@ static cp_status map_window(cp_view *view, int descriptor, const char *label, in
     view->map_file = descriptor;
     view->map_begin = from;
     view->map_bytes = length;
+    remember(map, length, label);
     return CP_OK;
 }
 

@@ -60,6 +60,10 @@ void cp_view_unmap(cp_view *view);
 cp_status cp_view_map(cp_view *view, int descriptor, const char *label, int64_t begin, int64_t bytes,
                       const void **data);
 
+/* The label of the file that this thread last mapped at an address, NULL where there is none: a page of a file that
+ * becomes shorter is lost, and a signal handler may ask here what to blame. */
+const char *cp_view_mapped(const void *address);
+
 /* Views of the parts of a joined source. */
 cp_status cp_view_parts(cp_view *view, size_t count);
 

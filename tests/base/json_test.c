@@ -46,11 +46,14 @@ static void members_keep_their_order(void **state)
     cp_json *d = parsed("{\"z\": 0, \"a\": 1, \"m\": 2}");
     const char *const names[] = {"z", "a", "m"};
     assert_int_equal(cp_json_size(d), 3);
+    void *at = NULL;
+    const char *name;
     for (size_t i = 0; i < 3; i++) {
-        const char *name = NULL;
-        assert_int_equal(cp_json_integer(cp_json_member_at(d, i, &name)), i);
+        assert_int_equal(cp_json_integer(cp_json_next(d, &at, &name)), i);
         assert_string_equal(name, names[i]);
     }
+    assert_null(cp_json_next(d, &at, &name));
+    assert_null(name);
     cp_json_close(d);
 }
 
@@ -272,10 +275,11 @@ static void ask_beyond(void *value)
     cp_json_element(cp_json_member(value, "list"), 1);
 }
 
-static void ask_for_member_beyond(void *value)
+static void ask_a_list_for_members(void *value)
 {
+    void *at = NULL;
     const char *name;
-    cp_json_member_at(value, 2, &name);
+    cp_json_next(cp_json_member(value, "list"), &at, &name);
 }
 
 static void size_of_a_string(void *value)
@@ -290,7 +294,7 @@ static void wrong_kinds_stop(void **state)
     assert_stops(take_string_for_integer, d, "an object is taken for an integer");
     assert_stops(take_integer_for_string, d, "an integer is taken for a string");
     assert_stops(ask_beyond, d, "element 1 of 1");
-    assert_stops(ask_for_member_beyond, d, "member 2 of 2");
+    assert_stops(ask_a_list_for_members, d, "a list is taken for an object");
     assert_stops(size_of_a_string, d, "the size of a string");
     cp_json_close(d);
 }

@@ -81,6 +81,40 @@ static void write_raw(const char *path, const char *header, uint64_t length, siz
     fclose(file);
 }
 
+/* The header of a large model; what takes a step for each pair of tensors would not end here. */
+static void many_tensors(void **state)
+{
+    (void)state;
+    enum { MANY = 100000, EACH = 96 };
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES];
+    char *header = malloc((size_t)MANY * EACH);
+    size_t length = 0;
+    assert_non_null(header);
+    for (int i = 0; i < MANY; i++)
+        length += (size_t)sprintf(header + length,
+                                  "%c\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                                  i == 0 ? '{' : ',', i, i, i + 1);
+    header[length++] = '}';
+    header[length] = '\0';
+    write_raw(path_in(path, directory, "many.safetensors"), header, length, MANY);
+    cp_safetensors *file;
+    assert_ok(cp_safetensors_open(&file, path));
+    assert_int_equal(file->count, MANY);
+    for (int i = 0; i < MANY; i += 999) {
+        char name[16];
+        unsigned char byte;
+        snprintf(name, sizeof name, "t%d", i);
+        const cp_safetensor *tensor = cp_safetensors_find(file, name);
+        assert_non_null(tensor);
+        assert_ok(cp_safetensors_read(file, tensor, &byte));
+        assert_int_equal(byte, i & 0xff);
+    }
+    cp_safetensors_close(file);
+    free(header);
+    test_remove_directory(directory);
+}
+
 static void headers(void **state)
 {
     (void)state;
@@ -280,8 +314,11 @@ static void folders_that_are_no_dump(void **state)
 
 int safetensors_tests(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder_is_a_dump), cmocka_unit_test(folders_that_are_no_dump),
-        cmocka_unit_test(written_and_read_back), cmocka_unit_test(headers), cmocka_unit_test(lengths)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_folder_is_a_dump),
+                                       cmocka_unit_test(folders_that_are_no_dump),
+                                       cmocka_unit_test(written_and_read_back),
+                                       cmocka_unit_test(many_tensors),
+                                       cmocka_unit_test(headers),
+                                       cmocka_unit_test(lengths)};
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

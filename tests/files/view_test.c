@@ -144,8 +144,35 @@ static void a_shorter_file_is_told(void **state)
     const void *data;
     cp_dtype dtype;
     cp_view_open(&view, 0);
+    assert_null(cp_view_mapped(path));
     assert_status(cp_view_look(&view, source, tensor, 0, 1000, &data, &dtype), CP_BAD_INPUT,
                   "it has become shorter");
+    cp_view_close(&view);
+    cp_source_close(source);
+    test_remove_directory(directory);
+}
+
+/* What a signal at an address is about. */
+static void mapped_addresses_have_a_file(void **state)
+{
+    (void)state;
+    char *directory = test_new_directory();
+    char path[CP_PATH_BYTES];
+    sample_dump(path, directory);
+    make(path, "/grads/large", &STORAGES[1]);
+    cp_source *source;
+    assert_ok(cp_dump_open(&source, path));
+    cp_view view;
+    const void *data;
+    cp_dtype dtype;
+    cp_view_open(&view, 0);
+    assert_ok(
+        cp_view_look(&view, source, (size_t)cp_source_find(source, "grads/large"), 0, 1000, &data, &dtype));
+    assert_true(view.map != NULL);
+    assert_string_equal(cp_view_mapped(data), path);
+    assert_string_equal(cp_view_mapped((const char *)data + 7999), path);
+    assert_null(cp_view_mapped(view.map + view.map_bytes));
+    assert_null(cp_view_mapped(&view));
     cp_view_close(&view);
     cp_source_close(source);
     test_remove_directory(directory);
@@ -157,6 +184,7 @@ int view_tests(void)
         cmocka_unit_test(every_storage_looks_the_same),
         cmocka_unit_test(joined_sources_look_the_same),
         cmocka_unit_test(a_shorter_file_is_told),
+        cmocka_unit_test(mapped_addresses_have_a_file),
     };
     return cmocka_run_group_tests_name("view", tests, NULL, NULL);
 }

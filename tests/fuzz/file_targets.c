@@ -5,6 +5,8 @@
 #include "harness/files/fixture.h"
 #include "harness/files/h5file.h"
 #include "harness/files/safetensors.h"
+#include "harness/judge/diff.h"
+#include "harness/report/report.h"
 #include "tests/fuzz/recipe.h"
 
 #include <fcntl.h>
@@ -12,35 +14,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { MOST_ELEMENTS = 1 << 16 };
 
-static char paths[FUZZ_FILES][64];
+static char names[FUZZ_FILES][64];
 
 static void remove_files(void)
 {
     for (int i = 0; i < FUZZ_FILES; i++)
-        if (paths[i][0])
-            unlink(paths[i]);
+        if (names[i][0])
+            unlink(names[i]);
 }
 
 /* A file with a name: the HDF5 library follows links, so one that is open and removed cannot be given to it. */
 const char *fuzz_file(int which, const uint8_t *data, size_t size)
 {
-    if (!paths[which][0]) {
+    if (!names[which][0]) {
         if (which == 0)
             atexit(remove_files);
         bool memory = access("/dev/shm", W_OK) == 0;
-        snprintf(paths[which], sizeof paths[which], "%s/cpeq-fuzz-%ld-%d", memory ? "/dev/shm" : "/tmp",
+        snprintf(names[which], sizeof names[which], "%s/cpeq-fuzz-%ld-%d", memory ? "/dev/shm" : "/tmp",
                  (long)getpid(), which);
     }
-    int descriptor = open(paths[which], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int descriptor = open(names[which], O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (descriptor < 0 || (size > 0 && write(descriptor, data, size) != (ssize_t)size) ||
         close(descriptor) != 0)
         abort();
-    return paths[which];
+    return names[which];
 }
 
 /* ---- HDF5 -------------------------------------------------------------------------------------------------------- */
@@ -89,6 +92,31 @@ static void read_fixture(const cp_fixture *fixture)
     read_source(fixture->expected);
 }
 
+/* By the judge's own ways: windows, chunks, sums over ranks, several threads. */
+static void judge(const cp_source *expected, const cp_source *actual, const cp_fixture *fixture)
+{
+    cp_result result;
+    for (size_t i = 0; i < actual->count; i++) {
+        int64_t count = 1;
+        for (int axis = 0; axis < actual->tensors[i].dims; axis++)
+            count *= actual->tensors[i].extent[axis];
+        if (count > MOST_ELEMENTS)
+            return;
+    }
+    if (cp_diff(&result, expected, actual, fixture, &(cp_diff_options){0}) != CP_OK)
+        return;
+    free(cp_report_result(&result, CP_REPORT_HTML, (cp_report_style){0}));
+    cp_result_close(&result);
+}
+
+static void read_dump(const cp_source *source, const cp_fixture *fixture)
+{
+    read_source(source);
+    judge(source, source, NULL);
+    if (fixture && !fixture->attention)
+        judge(fixture->expected, source, fixture);
+}
+
 void fuzz_read_files(const char *const *paths, size_t count)
 {
     char kind[CP_KIND_TEXT];
@@ -106,7 +134,7 @@ void fuzz_read_files(const char *const *paths, size_t count)
         cp_source_close(source);
     }
     if (cp_dumps_open(&source, paths, count, have ? &fixture->batch : NULL) == CP_OK) {
-        read_source(source);
+        read_dump(source, have ? fixture : NULL);
         cp_source_close(source);
     }
     if (have)
@@ -128,6 +156,32 @@ void fuzz_recipe(const uint8_t *data, size_t size)
     }
     fuzz_read_files(paths, count);
     free(text);
+}
+
+/* dump.json up to a NUL, then the bytes of the tensors beside it. */
+void fuzz_folder(const uint8_t *data, size_t size)
+{
+    static const char *const files[] = {"dump.json", "t.safetensors"};
+    char folder[80], path[2][128];
+    const uint8_t *end = memchr(data, 0, size);
+    const size_t text = end ? (size_t)(end - data) : size;
+    const void *from[] = {data, end ? end + 1 : data};
+    const size_t bytes[] = {text, end ? size - text - 1 : 0};
+    snprintf(folder, sizeof folder, "%s.d", fuzz_file(0, NULL, 0));
+    if (mkdir(folder, 0700) != 0)
+        abort();
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s", folder, files[i]);
+        FILE *file = fopen(path[i], "wb");
+        if (!file || fwrite(from[i], 1, bytes[i], file) != bytes[i] || fclose(file) != 0)
+            abort();
+    }
+    const char *opened = folder;
+    fuzz_read_files(&opened, 1);
+    for (int i = 0; i < 2; i++)
+        unlink(path[i]);
+    if (rmdir(folder) != 0)
+        abort();
 }
 
 /* ---- bytes that the HDF5 library may not survive ------------------------------------------------------------------ */

@@ -17,7 +17,7 @@ static const struct {
 } targets[] = {
     {"json", fuzz_json},         {"config", fuzz_config},       {"suite", fuzz_suite},
     {"name_map", fuzz_name_map}, {"arguments", fuzz_arguments}, {"safetensors", fuzz_safetensors},
-    {"recipe", fuzz_recipe},     {"hdf5", fuzz_hdf5},
+    {"folder", fuzz_folder},     {"recipe", fuzz_recipe},       {"hdf5", fuzz_hdf5},
 };
 
 static uint8_t *read_bytes(const char *path, size_t *size)

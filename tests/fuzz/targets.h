@@ -14,6 +14,7 @@ fuzz_target fuzz_suite;       /* a suite of gate */
 fuzz_target fuzz_name_map;    /* a dump's name_map, over tensors of a few shapes */
 fuzz_target fuzz_arguments;   /* lines are arguments: batches, layouts, exchanges, numbers */
 fuzz_target fuzz_safetensors; /* a file of tensors, which are weights or a batch */
+fuzz_target fuzz_folder;      /* a dump.json and the tensors beside it */
 fuzz_target fuzz_recipe;      /* a sound HDF5 file of hostile content, as recipe.h makes it */
 fuzz_target fuzz_hdf5;        /* the bytes of an HDF5 file */
 

@@ -21,11 +21,10 @@ static void walk(const cp_json *value)
     if (kind == CP_JSON_ARRAY)
         for (size_t i = 0; i < cp_json_size(value); i++)
             walk(cp_json_element(value, i));
-    if (kind == CP_JSON_OBJECT)
-        for (size_t i = 0; i < cp_json_size(value); i++) {
-            const char *name;
-            walk(cp_json_member_at(value, i, &name));
-        }
+    void *at = NULL;
+    const char *name;
+    for (const cp_json *member; kind == CP_JSON_OBJECT && (member = cp_json_next(value, &at, &name)) != NULL;)
+        walk(member);
 }
 
 void fuzz_json(const uint8_t *data, size_t size)
