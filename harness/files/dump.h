@@ -25,7 +25,10 @@ cp_status cp_dump_write(const char *path, const cp_source *source);
 enum { CP_PATH_BYTES = 4096 };
 cp_status cp_temporary_name(char out[CP_PATH_BYTES], const char *path);
 cp_status cp_temporary_commit(const char *temporary,
-                              const char *path);  /* fsync and rename; removed on failure */
+                              const char *path); /* fsync and rename; removed on failure */
+/* Whether there is room for as much more as `like` holds, which is taken and given back: where the HDF5 library copies
+ * and cannot write, it dies. */
+cp_status cp_temporary_reserve(const char *temporary, const char *like);
 void cp_temporary_discard(const char *temporary); /* after a failure to write it */
 
 #endif

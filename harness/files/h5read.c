@@ -91,7 +91,7 @@ cp_status cp_h5_close(cp_h5 *file)
         file->calls->close(file->folder);
     cp_status status = CP_OK;
     if (!file->folder && !close_file(file) && file->writing)
-        status = cp_fail(CP_INTERNAL, "%s: not everything could be written; is the disk full?", file->path);
+        status = cp_fail(CP_INTERNAL, "%s: cannot be written to its end; is the disk full?", file->path);
     free(file->path);
     free(file);
     return status;

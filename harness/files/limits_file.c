@@ -1,4 +1,5 @@
 #include "harness/files/calibration.h"
+#include "harness/files/dump.h"
 #include "harness/files/header.h"
 
 #include <stdio.h>
@@ -19,7 +20,9 @@ static cp_status fill_fixture(cp_h5 *file, const void *content)
     cp_pool pool = {0};
     const cp_h5_member *members = NULL;
     size_t count = 0;
-    cp_status status = cp_h5_copy_attributes(file, work->old);
+    cp_status status = cp_temporary_reserve(cp_h5_path(file), cp_h5_path(work->old));
+    if (status == CP_OK)
+        status = cp_h5_copy_attributes(file, work->old);
     if (status == CP_OK)
         status = cp_h5_list(work->old, &pool, "/", &members, &count);
     for (size_t i = 0; i < count && status == CP_OK; i++)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char suffix[] = ".tmp";
@@ -85,6 +86,19 @@ cp_status cp_temporary_commit(const char *temporary, const char *path)
     split(directory, path);
     sync_path(directory, O_RDONLY); /* some file systems cannot; the file itself is complete either way */
     return CP_OK;
+}
+
+cp_status cp_temporary_reserve(const char *temporary, const char *like)
+{
+    struct stat wanted, have;
+    int descriptor = open(temporary, O_WRONLY);
+    bool known = descriptor >= 0 && stat(like, &wanted) == 0 && fstat(descriptor, &have) == 0;
+    int error = known ? posix_fallocate(descriptor, have.st_size, wanted.st_size) : errno;
+    if (known && ftruncate(descriptor, have.st_size) != 0)
+        error = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    return error == 0 ? CP_OK : cp_fail(CP_INTERNAL, "%s: cannot be written: %s", temporary, strerror(error));
 }
 
 void cp_temporary_discard(const char *temporary)

@@ -294,7 +294,7 @@ static void wrong_kinds_stop(void **state)
     assert_stops(take_string_for_integer, d, "an object is taken for an integer");
     assert_stops(take_integer_for_string, d, "an integer is taken for a string");
     assert_stops(ask_beyond, d, "element 1 of 1");
-    assert_stops(ask_a_list_for_members, d, "a list is taken for an object");
+    assert_stops(ask_a_list_for_members, d, "an array is taken for an object");
     assert_stops(size_of_a_string, d, "the size of a string");
     cp_json_close(d);
 }
