@@ -1,8 +1,10 @@
 """Puts the comparator into the wheel: `cmake` builds it, without the engine, from the sources two folders above.
 
-A source distribution carries these sources along, in the folder comparator.
+A source distribution carries these sources along, in the folder comparator. $CPEQ_BUILD names a build folder that is kept
+and used again, as build/comparator; without it a temporary one is used.
 """
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -26,8 +28,10 @@ def build_comparator(target):
     if not (SOURCES / "CMakeLists.txt").is_file():
         raise ExecError(f"cpeq: {SOURCES}: expected the sources of the comparator, of which this package is the folder"
                         " adapters/python; found no CMakeLists.txt")
-    with tempfile.TemporaryDirectory() as folder:
-        run("configured", "cmake", "-G", "Ninja", "-S", SOURCES, "-B", folder, *OPTIONS)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = os.environ.get("CPEQ_BUILD") or temporary
+        if not pathlib.Path(folder, "CMakeCache.txt").exists():
+            run("configured", "cmake", "-G", "Ninja", "-S", SOURCES, "-B", folder, *OPTIONS)
         run("built", "cmake", "--build", folder, "--target", "cpeq")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(pathlib.Path(folder, "bin", "cpeq"), target)
