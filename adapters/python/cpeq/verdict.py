@@ -60,7 +60,8 @@ def judge(expected, dump, *, fixture=None, only=None, limits=None, rtol=None, at
 def assert_same(expected, dump, *, group=None, **options):
     """Raises Different, an AssertionError whose message is the verdict, unless dump is the same as expected.
 
-    Takes what judge takes. group: ranks that call this together; all of them where torch.distributed runs.
+    Takes what judge takes. group: ranks that call this together, a process group or a DeviceMesh of one dimension; all
+    of them where torch.distributed runs.
     """
     __tracebackhide__ = True
     return on_first_rank(lambda: judge(expected, dump, **options), group).check()
@@ -72,6 +73,8 @@ def on_first_rank(function, group=None):
     distributed = _distributed()
     if distributed is None:
         return function()
+    if hasattr(group, "mesh_dim_names"):
+        group = group.get_group()
     outcome = [None]
     distributed.barrier(group=group)
     first = distributed.get_global_rank(group, 0) if group is not None else 0

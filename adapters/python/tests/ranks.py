@@ -164,14 +164,14 @@ def no_borders(r):
     r.logits(logits)
 
 
-def equalities(folder, path):
+def equalities(folder, path, mesh):
     os.environ["CPEQ_TEST_FIXTURE"] = path
     bfloat16 = {"batch": {name: OWN[name] for name in ("input_ids", "labels")}, "dtype": torch.bfloat16}
     kept = pathlib.Path(folder, "own", "reference")
     return {
         "own bfloat16": refused(
             lambda: cpeq.assert_cp_equal(steps.step, steps.reference_step, out=kept.parent, **bfloat16)),
-        "own wrong": refused(lambda: cpeq.assert_cp_equal(wrong_step, kept, **bfloat16)),
+        "own wrong": refused(lambda: cpeq.assert_cp_equal(wrong_step, kept, group=mesh, **bfloat16)),
         "other weights": refused(lambda: cpeq.assert_cp_equal(other_step, kept, **bfloat16)),
         "probes": str(cpeq.probe(packed_step, batch=OWN, layout="zigzag")),
         "probes of wrong": str(cpeq.probe(no_borders, batch=OWN, probes=("documents", "packing"))),
@@ -188,9 +188,9 @@ def main(rank, folder, path):
     said = refusals(fixture, folder, mesh)
     said["same"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/plain"))
     said["different"] = refused(
-        lambda: cpeq.assert_same(fixture, f"{folder}/plain", group=dist.group.WORLD, rtol=0, atol=0))
+        lambda: cpeq.assert_same(fixture, f"{folder}/plain", group=mesh, rtol=0, atol=0))
     said["absent"] = refused(lambda: cpeq.assert_same(fixture, f"{folder}/absent"))
-    said |= equalities(folder, path)
+    said |= equalities(folder, path, mesh)
     with open(os.path.join(folder, f"said-{rank}.json"), "w") as file:
         json.dump(said, file)
     dist.destroy_process_group()
