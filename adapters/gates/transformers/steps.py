@@ -23,12 +23,17 @@ def why_not(fixture, attention):
     return ""
 
 
-def run(fixture, attention, dtype, path):
-    """Writes the dump of the whole step. Returns how many tokens chose other experts than in float64."""
+def run(fixture, attention, dtype, path, autocast=False):
+    """Writes the dump of the whole step. Returns how many tokens chose other experts than in float64.
+
+    autocast: parameters stay in float32 and dtype is what torch.autocast computes in.
+    """
     torch.set_num_threads(1)
-    model = cpeq.transformers.load(fixture, attention, DTYPES[dtype])
+    stored = torch.float32 if autocast else DTYPES[dtype]
+    model = cpeq.transformers.load(fixture, attention, stored)
     chosen = watch_choices(model)
-    results = joined([step(model, part) for part in parts(fixture, DTYPES[dtype])], fixture)
+    with torch.autocast("cpu", DTYPES[dtype], enabled=autocast):
+        results = joined([step(model, part) for part in parts(fixture, stored)], fixture)
     embeds = {"inputs_embeds": results.pop("inputs_embeds")} if "inputs_embeds" in results else {}
     grads = {name: array(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
              for name, parameter in model.named_parameters()}
