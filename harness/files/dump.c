@@ -28,13 +28,7 @@ static const char *path_of(const dump *d)
     return d->results.source.label;
 }
 
-/* ---- declarations that this version does not read ---------------------------------------------------------------- */
-
-static cp_status not_read(const dump *d, const char *what, const char *name)
-{
-    return cp_fail(CP_INCOMPARABLE, "%s: declares %s %s, which this version does not read", path_of(d), what,
-                   name);
-}
+/* ---- what kind of file it is ------------------------------------------------------------------------------------ */
 
 static cp_status check_kind(const dump *d, const char *kind)
 {
@@ -42,23 +36,12 @@ static cp_status check_kind(const dump *d, const char *kind)
     if (strcmp(kind, CP_KIND_ATTENTION) == 0)
         CP_TRY(cp_attention_is_fixture(&fixture, d->file));
     else if (strcmp(kind, "digest") == 0)
-        return not_read(d, "kind", kind);
+        return cp_fail(CP_INCOMPARABLE, "%s: declares kind digest, which this version does not read",
+                       path_of(d));
     else if (strcmp(kind, "dump") != 0)
         return cp_fail(CP_BAD_INPUT, "%s: attribute kind: expected \"dump\", found \"%s\"", path_of(d), kind);
     return fixture ? cp_fail(CP_BAD_INPUT, "%s: /batch: this is a fixture, expected a dump", path_of(d))
                    : CP_OK;
-}
-
-static cp_status check_unread(const dump *d)
-{
-    static const char *const objects[] = {"/grads_partial"};
-    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
-        cp_h5_kind kind;
-        CP_TRY(cp_h5_look(d->file, objects[i], &kind));
-        if (kind != CP_H5_NOTHING)
-            return not_read(d, "the object", objects[i]);
-    }
-    return CP_OK;
 }
 
 /* A gradient that is a part of a tensor says so itself; nothing else may be one. */
@@ -349,7 +332,6 @@ static cp_status read_dump(dump *d, const char *path)
     CP_TRY(cp_header_read(d->file, &d->pool, &kind));
     CP_TRY(check_kind(d, kind));
     CP_TRY(read_declaration(d, kind, &said));
-    CP_TRY(check_unread(d));
     CP_TRY(
         cp_results_collect(&d->results, d->file, &d->pool, "", "token_index\nbatch_index\nlogits_index\n"));
     source->label = label;

@@ -19,9 +19,11 @@ enum { REPLICA_BYTES = 32 << 20 }; /* what may be unpacked while replicas are co
 static cp_status check_lacking(const cp_joined *j, const cp_source *part, const cp_source *other,
                                const char *name)
 {
-    bool declared = strncmp(name, "grads/", 6) == 0 && cp_join_rule_of(name) == CP_RULE_GRADIENT &&
-                    cp_lines_have(part->declaration.grad_absent, name + 6);
-    if (declared && part->declaration.gradients != CP_GRADIENTS_REDUCED)
+    cp_join_rule rule = cp_join_rule_of(name);
+    const char *slash = strchr(name, '/');
+    bool declared = slash && (rule == CP_RULE_GRADIENT || rule == CP_RULE_SUM) &&
+                    cp_lines_have(part->declaration.grad_absent, slash + 1);
+    if (declared && (rule == CP_RULE_SUM || part->declaration.gradients != CP_GRADIENTS_REDUCED))
         return CP_OK;
     return cp_fail(CP_INCOMPARABLE, "%s: /%s: expected as in %s, found %s", part->label, name,
                    other ? other->label : j->parts[0]->label,

@@ -164,6 +164,7 @@ static cp_status read_values(const cp_joined *j, cp_view *view, size_t tensor, i
         CP_TRY(cp_joined_places(j, name) ? read_rows(j, view, tensor, first, count, out)
                                          : cp_joined_part(j, view, 0, tensor, first, count, out));
         break;
+    case CP_RULE_SUM: CP_TRY(read_sum(j, view, tensor, first, count, out)); break;
     case CP_RULE_GRADIENT: CP_TRY(read_gradient(j, view, tensor, first, count, out)); break;
     case CP_RULE_SAME:
     case CP_RULE_NONE: CP_TRY(cp_joined_part(j, view, 0, tensor, first, count, out)); break;
@@ -195,6 +196,7 @@ static bool lies_in_one(const cp_joined *j, size_t tensor, int64_t first, int64_
         return where->count == count && where->part != CP_NO_PART;
     case CP_RULE_GRADIENT:
         return said->gradients == CP_GRADIENTS_REDUCED || (j->count == 1 && index_of(j, tensor)[0] >= 0);
+    case CP_RULE_SUM: return j->count == 1 && index_of(j, tensor)[0] >= 0;
     case CP_RULE_SAME:
     case CP_RULE_NONE: break;
     }

@@ -38,6 +38,8 @@ cp_join_rule cp_join_rule_of(const char *name)
         return results[known].rule;
     if (strncmp(name, "trace/", 6) == 0)
         return CP_RULE_ROWS;
+    if (strncmp(name, "grads_partial/", 14) == 0)
+        return CP_RULE_SUM;
     return strncmp(name, "grads/", 6) == 0 ? CP_RULE_GRADIENT : CP_RULE_NONE;
 }
 
@@ -45,5 +47,6 @@ bool cp_join_scaled(const char *name)
 {
     int known = find_result(name);
     return known >= 0 ? results[known].scaled
-                      : strncmp(name, "grads/", 6) == 0 || strncmp(name, "trace/grad.", 11) == 0;
+                      : strncmp(name, "grads/", 6) == 0 || strncmp(name, "grads_partial/", 14) == 0 ||
+                            strncmp(name, "trace/grad.", 11) == 0;
 }

@@ -9,6 +9,7 @@ typedef enum cp_join_rule {
     CP_RULE_SAME,     /* a number of the whole batch, that every rank has */
     CP_RULE_ROWS,     /* placed by token_index */
     CP_RULE_GRADIENT, /* as gradients says */
+    CP_RULE_SUM,      /* before any reduction: the ranks' sum */
     CP_RULE_NONE      /* only a whole dump can have it */
 } cp_join_rule;
 

@@ -27,7 +27,7 @@ typedef struct mapped {
     size_t room;
 } mapped;
 
-static const char *const groups[] = {"grads/"};
+static const char *const groups[] = {"grads/", "grads_partial/"};
 
 /* The part of a name that a rule speaks about, and the length of what stands before it. */
 static size_t group_of(const char *name)

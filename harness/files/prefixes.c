@@ -89,9 +89,18 @@ static cp_status strip_absent(cp_pool *pool, const char **absent, bool dropped[P
     return CP_OK;
 }
 
+/* The length of what stands before the name of a parameter; 0: it is not a parameter's. */
+static size_t group_of(const char *name)
+{
+    static const char *const groups[] = {"grads/", "grads_partial/"};
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        if (strncmp(name, groups[g], strlen(groups[g])) == 0)
+            return strlen(groups[g]);
+    return 0;
+}
+
 cp_status cp_prefixes_drop(cp_results *results, cp_pool *pool, const char **absent)
 {
-    static const char grads[] = "grads/";
     size_t count = results->source.count;
     void *named_memory, *sorted_memory;
     CP_TRY(cp_pool_take(pool, &named_memory, count, sizeof(char *)));
@@ -101,11 +110,12 @@ cp_status cp_prefixes_drop(cp_results *results, cp_pool *pool, const char **abse
     for (size_t i = 0; i < count; i++) {
         const char *name = results->tensors[i].name;
         sorted[i] = named[i] = name;
-        if (strncmp(name, grads, sizeof grads - 1) != 0)
+        size_t group = group_of(name);
+        if (group == 0)
             continue;
         char bare[CP_NAME_BYTES];
-        strip(bare, name + sizeof grads - 1, dropped);
-        CP_TRY(cp_pool_format(pool, &named[i], "%s%s", grads, bare));
+        strip(bare, name + group, dropped);
+        CP_TRY(cp_pool_format(pool, &named[i], "%.*s%s", (int)group, name, bare));
         sorted[i] = named[i];
     }
     const char *bare_absent = *absent;
@@ -137,15 +147,12 @@ static const char *skip_declared(const char *name, const char *declared)
 
 cp_status cp_prefixes_strip(cp_results *results, cp_pool *pool, const char **absent, const char *declared)
 {
-    static const char *const groups[] = {"grads_partial/", "grads/"};
     size_t stripped = 0;
     if (!*declared)
         return CP_OK;
     for (size_t i = 0; i < results->source.count; i++) {
         const char *name = results->tensors[i].name;
-        size_t group = 0;
-        for (size_t g = 0; g < sizeof groups / sizeof *groups && group == 0; g++)
-            group = strncmp(name, groups[g], strlen(groups[g])) == 0 ? strlen(groups[g]) : 0;
+        size_t group = group_of(name);
         const char *bare = group > 0 ? skip_declared(name + group, declared) : name;
         if (group == 0 || bare == name + group)
             continue;

@@ -11,7 +11,7 @@
 
 enum { BLOCK = 1 << 13 }; /* elements that are converted at a time */
 
-static const char *const groups[] = {"grads", "trace"};
+static const char *const groups[] = {"grads", "grads_partial", "trace"};
 enum { GROUPS = sizeof groups / sizeof *groups };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static cp_status list_groups(group lists[1 + GROUPS], cp_h5 *file, cp_pool *pool
     return CP_OK;
 }
 
-/* In grads and trace everything is a result. At the root groups are other parts of the file, named types are nothing to
+/* In these groups everything is a result. At the root groups are other parts of the file, named types are nothing to
  * us, and every dataset that does not stand apart is a result. */
 static cp_status is_result(bool *result, const cp_results *results, const group *from,
                            const cp_h5_member *member, const char *apart)

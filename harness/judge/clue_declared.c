@@ -1,6 +1,7 @@
 #include "harness/judge/clues.h"
 
 #include "harness/judge/names.h"
+#include "harness/judge/part_fit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 
 /* A clue costs little: so many gradients, and so many elements of each, are looked at. */
-enum { MOST_TENSORS = 8, SAMPLES = 64, MOST_RANKS = 16, BLOCK = 512, MOST_ELEMENTS = 1 << 22 };
+enum { MOST_TENSORS = 8, SAMPLES = 64 };
 
 /* ---- gradients that are something else ---- */
 
@@ -105,120 +106,25 @@ static size_t count(const cp_clues *clues, question is_so, size_t *asked)
 
 /* ---- the ranks' own parts ---- */
 
-/* Least squares of the expected gradients on those of the ranks, each tensor by its own norm. */
-typedef struct fit {
-    int ranks;
-    double gram[MOST_RANKS][MOST_RANKS], with[MOST_RANKS], expected;
-    double factor[MOST_RANKS]; /* of each rank's part */
-    double remainder;          /* of the norm */
-} fit;
-
-static bool add_block(fit *of, const cp_clues *clues, const gradient *g, cp_source *const *parts,
-                      const int64_t *index, int64_t first, int64_t n)
+/* Least squares of the expected gradients on those of the ranks. */
+static bool fit_parts(cp_part_fit *of, const cp_clues *clues, cp_source *const *parts, size_t ranks)
 {
-    double expected[BLOCK], own[MOST_RANKS][BLOCK];
-    double unit = 1 / (g->tensor->expected_norm * g->tensor->expected_norm);
-    const cp_source *truth = clues->sides->expected;
-    if (truth->read(truth, g->expected, first, n, expected) != CP_OK)
-        return false;
-    for (int p = 0; p < of->ranks; p++) {
-        if (parts[p]->read(parts[p], (size_t)index[p], first, n, own[p]) != CP_OK)
-            return false;
-        for (int64_t i = 0; i < n; i++)
-            own[p][i] /= parts[p]->declaration.grad_scale;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        of->expected += unit * expected[i] * expected[i];
-        for (int p = 0; p < of->ranks; p++) {
-            of->with[p] += unit * expected[i] * own[p][i];
-            for (int q = 0; q <= p; q++)
-                of->gram[p][q] += unit * own[p][i] * own[q][i];
-        }
-    }
-    return true;
-}
-
-static bool add_gradient(fit *of, const cp_clues *clues, const gradient *g, cp_source *const *parts)
-{
-    int64_t index[MOST_RANKS];
-    if (!(g->tensor->expected_norm > 0))
-        return true;
-    for (int p = 0; p < of->ranks; p++) {
-        index[p] = cp_source_find(parts[p], g->tensor->name);
-        int64_t elements = 1;
-        for (int axis = 0; index[p] >= 0 && axis < parts[p]->tensors[index[p]].dims; axis++)
-            elements *= parts[p]->tensors[index[p]].extent[axis];
-        if (index[p] < 0 || elements != g->count)
-            return false;
-    }
-    for (int64_t done = 0; done < g->count; done += BLOCK) {
-        int64_t n = g->count - done < BLOCK ? g->count - done : BLOCK;
-        if (!add_block(of, clues, g, parts, index, done, n))
-            return false;
-    }
-    return true;
-}
-
-/* Cholesky; false: the ranks' gradients are not independent. */
-static bool solve(fit *of)
-{
-    double L[MOST_RANKS][MOST_RANKS] = {{0}};
-    int P = of->ranks;
-    for (int p = 0; p < P; p++) {
-        for (int q = 0; q <= p; q++) {
-            double rest = of->gram[p][q];
-            for (int k = 0; k < q; k++)
-                rest -= L[p][k] * L[q][k];
-            if (p == q && !(rest > 1e-10 * of->gram[p][p]))
-                return false;
-            L[p][q] = p == q ? sqrt(rest) : rest / L[q][q];
-        }
-    }
-    for (int p = 0; p < P; p++) {
-        of->factor[p] = of->with[p];
-        for (int k = 0; k < p; k++)
-            of->factor[p] -= L[p][k] * of->factor[k];
-        of->factor[p] /= L[p][p];
-    }
-    double explained = 0;
-    for (int p = 0; p < P; p++)
-        explained += of->factor[p] * of->factor[p];
-    of->remainder = sqrt(fmax(of->expected - explained, 0) / of->expected);
-    for (int p = P - 1; p >= 0; p--) {
-        for (int k = p + 1; k < P; k++)
-            of->factor[p] -= L[k][p] * of->factor[k];
-        of->factor[p] /= L[p][p];
-    }
-    return true;
-}
-
-static bool fit_parts(fit *of, const cp_clues *clues, cp_source *const *parts, size_t ranks)
-{
-    *of = (fit){.ranks = (int)ranks};
-    int64_t elements = 0;
+    cp_part_fit_open(of, ranks);
     size_t used = 0;
     for (size_t i = 0; i < clues->result->count && used < MOST_TENSORS; i++) {
         gradient g;
-        if (!find(&g, clues, &clues->result->tensors[i]) || elements + g.count > MOST_ELEMENTS)
+        if (!find(&g, clues, &clues->result->tensors[i]))
             continue;
-        if (!add_gradient(of, clues, &g, parts))
+        cp_fit_target target = {clues->sides->expected, g.expected, g.count, g.tensor->expected_norm};
+        if (!cp_part_fit_add(of, &target, parts, g.tensor->name))
             return false;
-        elements += g.count;
         used++;
     }
-    return used > 0 && of->expected > 0;
-}
-
-static bool all_near(const fit *of, double value, double digits)
-{
-    for (int p = 0; p < of->ranks; p++)
-        if (!is_within(of->factor[p], value, digits))
-            return false;
-    return true;
+    return used > 0 && of->target > 0;
 }
 
 /* All ranks have the same. */
-static bool are_equal(const fit *of, double digits)
+static bool are_equal(const cp_part_fit *of, double digits)
 {
     for (int p = 1; p < of->ranks; p++) {
         double distance = of->gram[p][p] - 2 * of->gram[p][0] + of->gram[0][0];
@@ -236,7 +142,7 @@ static bool say_other_kind(char *out, size_t room, const char *found, cp_gradien
 }
 
 /* "+1.00 × rank 2's part: it is in twice" of what a sum should hold once. */
-static bool say_wrong_parts(char *out, size_t room, const fit *of, double unit, double digits)
+static bool say_wrong_parts(char *out, size_t room, const cp_part_fit *of, double unit, double digits)
 {
     size_t used = 0;
     int wrong = 0;
@@ -266,8 +172,8 @@ static bool say_parts(char *out, size_t room, const cp_clues *clues)
     const cp_place *places;
     size_t ranks = cp_join_parts(clues->sides->actual, &parts, &places);
     double digits = sqrt(cp_clue_agreement(clues->result->dtype));
-    fit of;
-    if (ranks < 2 || ranks > MOST_RANKS || !fit_parts(&of, clues, parts, ranks))
+    cp_part_fit of;
+    if (ranks < 2 || ranks > CP_FIT_RANKS || !fit_parts(&of, clues, parts, ranks))
         return false;
     cp_gradient_kind kind = parts[0]->declaration.gradients;
     if (are_equal(&of, digits))
@@ -280,13 +186,13 @@ static bool say_parts(char *out, size_t room, const cp_clues *clues)
         snprintf(out, room, "rank %d's part of all gradients that differ is zero: it is left out", p);
         return true;
     }
-    if (!solve(&of) || !(of.remainder <= digits))
+    if (!cp_part_fit_solve(&of) || !(of.remainder <= digits))
         return false;
-    if (all_near(&of, 1, digits) && kind != CP_GRADIENTS_PARTIAL)
+    if (cp_part_fit_near(&of, 1, digits) && kind != CP_GRADIENTS_PARTIAL)
         return say_other_kind(out, room,
                               "the sum of the ranks' gradients is right, so each has its own part alone",
                               CP_GRADIENTS_PARTIAL);
-    if (all_near(&of, 1 / (double)ranks, digits) && kind != CP_GRADIENTS_MEAN)
+    if (cp_part_fit_near(&of, 1 / (double)ranks, digits) && kind != CP_GRADIENTS_MEAN)
         return say_other_kind(out, room, "the mean of the ranks' gradients is right", CP_GRADIENTS_MEAN);
     double unit = kind == CP_GRADIENTS_PARTIAL ? 1 : 1 / (double)ranks;
     return kind != CP_GRADIENTS_REDUCED && say_wrong_parts(out, room, &of, unit, digits);

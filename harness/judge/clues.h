@@ -43,4 +43,7 @@ bool cp_say_gradients(char *out, size_t room, const cp_clues *clues);
 /* ---- clue_declared.c: what the gradients would be right as, from the values themselves ---- */
 bool cp_say_declared(char *out, size_t room, const cp_clues *clues);
 
+/* ---- clue_reduction.c: what became of gradients that were right before their reduction ---- */
+bool cp_say_reduction(char *out, size_t room, const cp_clues *clues);
+
 #endif

@@ -8,6 +8,7 @@
 const char CP_INPUTS_EMBEDS[] = "grads/inputs_embeds";
 
 static const char GRADS[] = "grads/";
+static const char PARTIAL[] = "grads_partial/";
 static const char TRACE[] = "trace/";
 static const char TRACE_GRADS[] = "trace/grad.";
 static const char RAN_PREFIX[] = "ran/";
@@ -39,7 +40,7 @@ bool cp_name_kind(cp_tensor_kind *kind, const char *name)
         *kind = CP_TENSOR_LOGITS;
     else if (is_one_of(name, ATTENTION_OUTPUTS))
         *kind = CP_TENSOR_OUTPUT;
-    else if (begins(name, GRADS) || is_one_of(name, ATTENTION_GRADIENTS))
+    else if (begins(name, GRADS) || begins(name, PARTIAL) || is_one_of(name, ATTENTION_GRADIENTS))
         *kind = CP_TENSOR_GRADIENT;
     else if (begins(name, TRACE))
         *kind = CP_TENSOR_TRACE;
@@ -56,7 +57,12 @@ bool cp_name_has_rows(const char *name)
 
 const char *cp_name_parameter(const char *name)
 {
-    return begins(name, GRADS) ? name + strlen(GRADS) : name;
+    return begins(name, GRADS) ? name + strlen(GRADS) : begins(name, PARTIAL) ? name + strlen(PARTIAL) : name;
+}
+
+bool cp_name_is_partial(const char *name)
+{
+    return begins(name, PARTIAL);
 }
 
 /* The number after `word`, which begins a component of the name. */
@@ -119,9 +125,13 @@ const cp_weight *cp_name_gradient(const cp_fixture *fixture, const char *name)
 
 bool cp_name_other(char out[CP_RESULT_NAME], const char *name, const cp_weight *weight, int index)
 {
-    if (index == 0 || !weight) {
+    if (index == 0) {
         snprintf(out, CP_RESULT_NAME, "%s", name);
-        return index == 0;
+        return true;
+    }
+    if (!weight) {
+        snprintf(out, CP_RESULT_NAME, "grads/%s", cp_name_parameter(name));
+        return index == 1 && begins(name, PARTIAL);
     }
     if (index == 1) {
         snprintf(out, CP_RESULT_NAME, "grads/%s", weight->name);
@@ -136,7 +146,7 @@ bool cp_name_other(char out[CP_RESULT_NAME], const char *name, const cp_weight *
 
 /* ---- order of execution ---- */
 
-enum { RAN, FORWARD_TRACE, LOGITS, TOKEN_LOSS, LOSS, BACKWARD_TRACE, GRADIENTS };
+enum { RAN, FORWARD_TRACE, LOGITS, TOKEN_LOSS, LOSS, BACKWARD_TRACE, PARTIAL_GRADIENTS, GRADIENTS };
 enum { INPUT, EMBEDDING, LAYERS, FINAL_NORM, OTHER, HEAD };
 
 static int group_of(const char *name)
@@ -150,7 +160,7 @@ static int group_of(const char *name)
     case CP_TENSOR_LOGITS: return LOGITS;
     case CP_TENSOR_TOKEN_LOSS: return TOKEN_LOSS;
     case CP_TENSOR_LOSS: return LOSS;
-    case CP_TENSOR_GRADIENT: return GRADIENTS;
+    case CP_TENSOR_GRADIENT: return begins(name, PARTIAL) ? PARTIAL_GRADIENTS : GRADIENTS;
     default: return begins(name, TRACE_GRADS) ? BACKWARD_TRACE : FORWARD_TRACE;
     }
 }

@@ -1,6 +1,7 @@
 #include "harness/judge/next.h"
 
 #include "harness/judge/clues.h"
+#include "harness/judge/names.h"
 #include "harness/judge/sentences.h"
 
 #include <math.h>
@@ -60,7 +61,8 @@ static void say_hint(char *out, size_t room, const cp_clues *clues)
             "float64, where it cannot");
     else if (first->nonfinite_actual > 0)
         snprintf(out, room, "look for a row that sees nothing, or a division by a count of zero");
-    else if (!(first->kind == CP_TENSOR_GRADIENT && cp_say_declared(out, room, clues)) &&
+    else if (!(first->kind == CP_TENSOR_GRADIENT && cp_say_reduction(out, room, clues)) &&
+             !(first->kind == CP_TENSOR_GRADIENT && cp_say_declared(out, room, clues)) &&
              !cp_say_factor(out, room, clues))
         say_kind(out, room, clues);
 }
@@ -91,7 +93,8 @@ char *cp_next_step(const cp_result *result, const cp_sides *sides)
     const cp_clues clues = {result, sides, &sides->actual->declaration, first};
     say_hint(hint, sizeof hint, &clues);
     char text[4 * CP_RESULT_SENTENCE];
-    snprintf(text, sizeof text, "first difference in execution order: %s%s%s", first->name,
-             hint[0] ? "; " : "", hint);
+    snprintf(text, sizeof text, "first difference in execution order: %s%s%s%s", first->name,
+             cp_name_is_partial(first->name) ? ", before any reduction over ranks" : "", hint[0] ? "; " : "",
+             hint);
     return cp_sentence_copy(text);
 }

@@ -229,6 +229,29 @@ static void pair_actual(pairing *p, int64_t actual, cp_tensor_kind kind)
         add_extra(p, tensor->name, tensor);
 }
 
+/* Gradients before their reduction are there for all parameters, or for none. */
+static void require_partials(pairing *p)
+{
+    const cp_sides *sides = p->sides;
+    bool any = false;
+    for (size_t i = 0; i < sides->actual->count && !any; i++)
+        any = cp_name_is_partial(sides->actual->tensors[i].name);
+    for (size_t i = 0; any && i < sides->expected->count; i++) {
+        const cp_source_tensor *tensor = &sides->expected->tensors[i];
+        const char *parameter = cp_name_parameter(tensor->name);
+        bool is_one = parameter != tensor->name && !cp_name_has_rows(tensor->name);
+        char other[CP_RESULT_NAME], name[CP_RESULT_NAME + sizeof "_partial"];
+        bool found = false;
+        for (int n = 0; is_one && !found && other_name(other, sides, tensor->name, n); n++) {
+            snprintf(name, sizeof name, "grads_partial/%s", cp_name_parameter(other));
+            found = cp_source_find(sides->actual, name) >= 0;
+        }
+        snprintf(name, sizeof name, "grads_partial/%s", parameter);
+        if (is_one && !found && selected(sides, name) && !declared_none(sides->actual, sides, tensor->name))
+            add_missing(p, name, tensor);
+    }
+}
+
 /* A result of no kind that is judged: the auxiliary part of a loss is in the loss, anything else is extra. */
 static void pair_unknown(pairing *p, const cp_source_tensor *tensor)
 {
@@ -258,6 +281,7 @@ static void pair_all(pairing *p)
     }
     for (size_t i = 0; i < sides->actual->count; i++) {
         const char *name = sides->actual->tensors[i].name;
+        p->selected[CP_TENSOR_GRADIENT] += cp_name_is_partial(name) && selected(sides, name);
         if (!cp_name_kind(&kind, name))
             pair_unknown(p, &sides->actual->tensors[i]);
         else if (selected(sides, name) && (has_kind(sides->expected, kind) || !is_required(sides, kind)))
@@ -397,6 +421,7 @@ void cp_pairs_find(cp_pair **pairs, size_t *count, cp_result *result, const cp_s
     pair_all(&p);
     require_kinds(&p);
     require_weights(&p);
+    require_partials(&p);
     check_none(&p);
     if (sides->only)
         note_only(&p);

@@ -33,10 +33,6 @@ static void kept_of_nothing(const char *path)
     kept_of_whole(path);
     odd_remove(path, "/logits");
 }
-static void partial_gradients(const char *path)
-{
-    odd_group(path, "/grads_partial");
-}
 static void data_parallel(const char *path)
 {
     odd_integer(path, "/", "dp_size", 2);
@@ -165,7 +161,6 @@ static void refusals(void **state)
         {kept_of_whole, CP_BAD_INPUT, "/logits: shape [2,5,3], expected [4,V] as logits_index"},
         {kept_in_threes, CP_BAD_INPUT, "/logits_index: expected int64 [n,2], found [3]"},
         {kept_of_nothing, CP_INCOMPARABLE, "/logits_index: expected beside /logits, found alone"},
-        {partial_gradients, CP_INCOMPARABLE, "declares the object /grads_partial"},
         {data_parallel, CP_BAD_INPUT, "attribute dp_rank: expected below dp_size 2, found 2"},
         {odd_loss_kind, CP_INCOMPARABLE,
          "declares loss_kind = \"average\", which this version does not know"},

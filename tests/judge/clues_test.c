@@ -192,6 +192,92 @@ static void reduced_gradients_said_to_be_parts(void **state)
         "\"reduced\" were declared");
 }
 
+/* Beside reduced gradients what each rank had before; what was reduced is so many times the first's, and the second's. */
+static void keep_parts(double first, double second)
+{
+    static char names[WORLD_TENSORS][CP_RESULT_NAME];
+    cut(CP_GRADIENTS_REDUCED);
+    const size_t count = sides[0].count;
+    for (size_t t = 0; t < count; t++) {
+        if (!is_gradient(&sides[0].tensors[t]))
+            continue;
+        snprintf(names[t], sizeof names[t], "grads_partial/%s", sides[0].tensors[t].name + strlen("grads/"));
+        double reduced[WORLD_ROOM] = {0};
+        for (int rank = 0; rank < 2; rank++)
+            for (int64_t i = 0; i < WORLD_ROOM; i++)
+                reduced[i] += (rank == 0 ? first : second) * sides[rank].tensors[t].values[i];
+        for (int rank = 0; rank < 2; rank++) {
+            world_tensor *whole = &sides[rank].tensors[t];
+            world_tensor *part = world_add(&sides[rank], names[t], whole->dims, whole->extent);
+            memcpy(part->values, whole->values, sizeof part->values);
+            memcpy(whole->values, reduced, sizeof reduced);
+        }
+    }
+}
+
+static void gradients_before_their_reduction(void **state)
+{
+    (void)state;
+    static const struct {
+        double first, second;
+        const char *words; /* NULL: same */
+    } rows[] = {
+        {1, 1, NULL},
+        {0.5, 0.5,
+         "so the reduction is wrong: they are the mean of the ranks' gradients, not the sum: 1/2 of it"},
+        {2, 2, "they are 2 times the ranks' sum: it was added up once more"},
+        {0.75, 0.75, "they are 0.75 times the ranks' sum"},
+        {1, 2, "rank 1's part is in them 2 times"},
+        {0, 1, "they are rank 1's own: they were not reduced"},
+        {3, 4, "they are a sum of the ranks' gradients, but not with the factor 1"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        keep_parts(rows[i].first, rows[i].second);
+        join();
+        if (rows[i].words)
+            expect_next(rows[i].words);
+        else
+            world_expect(&w, CP_SAME);
+    }
+}
+
+static void gradients_that_were_wrong_before(void **state)
+{
+    (void)state;
+    keep_parts(1, 1);
+    world_find(&sides[1], "grads_partial/lm_head.weight")->values[1] += 0.5;
+    join();
+    expect_next("grads_partial/lm_head.weight, before any reduction over ranks; ");
+    keep_parts(1, 1);
+    world_find(&sides[0], "grads/lm_head.weight")->values[1] += 0.5;
+    world_find(&sides[1], "grads/lm_head.weight")->values[1] += 0.5;
+    join();
+    expect_next("so the reduction is wrong: they are no sum of the ranks' gradients");
+}
+
+/* All of them, or none. */
+static void gradients_before_their_reduction_are_missing(void **state)
+{
+    (void)state;
+    for (int both = 0; both < 2; both++) {
+        keep_parts(1, 1);
+        for (int rank = 0; rank < 1 + both; rank++)
+            world_drop(&sides[rank], "grads_partial/lm_head.weight");
+        cp_source *parts[2];
+        for (int rank = 0; rank < 2; rank++)
+            parts[rank] = world_source(&sides[rank], rank ? "rank-0001.h5" : "rank-0000.h5");
+        if (both == 0) {
+            assert_status(cp_source_join(&w.judged, parts, 2, WORLD_B, WORLD_T), CP_INCOMPARABLE,
+                          "/grads_partial/lm_head.weight: expected as in");
+            w.judged = NULL;
+            continue;
+        }
+        assert_ok(cp_source_join(&w.judged, parts, 2, WORLD_B, WORLD_T));
+        world_expect(&w, CP_NOT_COMPARABLE);
+        assert_text_holds(w.result.next, "grads_partial/lm_head.weight is missing from rank-0000.h5");
+    }
+}
+
 static void another_kind_of_loss(void **state)
 {
     (void)state;
@@ -372,6 +458,9 @@ int clues_tests(void)
         TEST(transposed_matrices),
         TEST(another_kind_of_gradients),
         TEST(reduced_gradients_said_to_be_parts),
+        TEST(gradients_before_their_reduction),
+        TEST(gradients_that_were_wrong_before),
+        TEST(gradients_before_their_reduction_are_missing),
         TEST(another_kind_of_loss),
         TEST(a_factor_that_grows_with_depth),
         TEST(rounding_of_another_type),

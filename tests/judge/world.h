@@ -5,7 +5,7 @@
 
 #include "harness/judge/diff.h"
 
-enum { WORLD_TENSORS = 32, WORLD_ROOM = 64, WORLD_B = 2, WORLD_T = 4, WORLD_V = 6, WORLD_C = 3 };
+enum { WORLD_TENSORS = 64, WORLD_ROOM = 64, WORLD_B = 2, WORLD_T = 4, WORLD_V = 6, WORLD_C = 3 };
 
 typedef struct world_tensor {
     const char *name;
