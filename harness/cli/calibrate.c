@@ -98,7 +98,7 @@ static cp_status check_control(controls *self, const cp_source *run, bool first)
 static cp_status add_control(controls *self, int run, const char *path)
 {
     cp_source *source = NULL;
-    CP_TRY(cp_dumps_open(&source, &path, 1, batch_of(self)));
+    CP_TRY(cp_dumps_open(&source, &path, 1, batch_of(self), NULL));
     cp_status status = check_control(self, source, run == 0);
     if (status == CP_OK)
         status = cp_observations_add(&self->observations, run, self->truth, source, self->sides.fixture);

@@ -360,7 +360,7 @@ static cp_status info_dump(const inspection *job, bool folder)
 {
     cp_source *source = NULL;
     const char *const paths[] = {job->path};
-    CP_TRY(folder ? cp_dumps_open(&source, paths, 1, NULL) : cp_dump_open(&source, job->path));
+    CP_TRY(folder ? cp_dumps_open(&source, paths, 1, NULL, NULL) : cp_dump_open(&source, job->path));
     bool attention = source->declaration.attention;
     begin(job, folder      ? attention ? "attention dump, joined from its ranks' files"
                                        : "dump, joined from its ranks' files"

@@ -47,7 +47,8 @@ cp_status cp_open_expected(cp_comparison *sides, const cp_compared *files)
     if (files->fixture != NULL)
         CP_TRY(cp_fixture_open(&sides->fixture, files->fixture));
     return cp_dumps_open(&sides->dump, &files->expected, 1,
-                         sides->fixture != NULL ? &sides->fixture->batch : NULL);
+                         sides->fixture != NULL ? &sides->fixture->batch : NULL,
+                         sides->fixture != NULL ? sides->fixture->id : NULL);
 }
 
 const cp_source *cp_expected_of(const cp_comparison *sides)
@@ -59,7 +60,8 @@ static cp_status open_sides(cp_comparison *sides, const cp_compared *files)
 {
     CP_TRY(cp_open_expected(sides, files));
     return cp_dumps_open(&sides->actual, files->actual, files->actual_count,
-                         sides->fixture != NULL ? &sides->fixture->batch : NULL);
+                         sides->fixture != NULL ? &sides->fixture->batch : NULL,
+                         sides->fixture != NULL ? sides->fixture->id : NULL);
 }
 
 static char *copy(const char *text)

@@ -11,10 +11,11 @@ cp_status cp_dump_open(cp_source **out, const char *path);
 
 /* Opens files and directories (a directory means all its *.h5 in order of name, else the
  * dump of safetensors that it is, or those that its folders are) and joins them. `batch`, which may be
- * NULL, is the one that they ran: it gives their extents, and the divisor of a loss that they did not divide.
+ * NULL, is the one that they ran: it gives their extents, and the divisor of a loss that they did not divide; so is `fixture_id`, which ranks must be of.
  * CP_INCOMPARABLE for a directory without any, and for a dump of an attention function where the batch has labels, or the
  * reverse. */
-cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch);
+cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch,
+                        const char *fixture_id);
 
 /* Writes any source, with its declaration, as a dump: beside `path`, renamed when complete, the same content the same
  * bytes. What is not finite is written as it is. */

@@ -103,8 +103,12 @@ static bool is_attention(const cp_batch *batch)
 }
 
 /* Said before the ranks are joined, where another step's tokens would be missed first. */
-static cp_status check_kind(const cp_source *part, const cp_batch *batch)
+static cp_status check_step(const cp_source *part, const cp_batch *batch, const char *fixture_id)
 {
+    const char *own = part->declaration.fixture_id;
+    if (fixture_id && part->declaration.cp_size > 1 && own[0] && strcmp(own, fixture_id) != 0)
+        return cp_fail(CP_INCOMPARABLE, "%s: is of another fixture: %.12s…, expected %.12s…", part->label,
+                       own, fixture_id);
     if (!batch || part->declaration.attention == is_attention(batch))
         return CP_OK;
     return cp_fail(CP_INCOMPARABLE,
@@ -113,7 +117,8 @@ static cp_status check_kind(const cp_source *part, const cp_batch *batch)
                    part->label);
 }
 
-cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch)
+cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch,
+                        const char *fixture_id)
 {
     *out = NULL;
     file_list list = {0};
@@ -127,7 +132,7 @@ cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count,
         status = cp_dump_open(&parts[opened], list.paths[opened]);
         opened += status == CP_OK;
         if (status == CP_OK)
-            status = check_kind(parts[opened - 1], batch);
+            status = check_step(parts[opened - 1], batch, fixture_id);
     }
     if (status == CP_OK)
         status = cp_source_join(out, parts, opened, batch ? batch->B : 0, batch ? batch->T : 0);

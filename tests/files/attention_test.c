@@ -204,7 +204,7 @@ static void ranks_are_joined(void **state)
         write_rank(rank, paths[rank], 4);
     }
     cp_source *whole;
-    assert_ok(cp_dumps_open(&whole, files, P, &fixture->batch));
+    assert_ok(cp_dumps_open(&whole, files, P, &fixture->batch, NULL));
     assert_true(whole->declaration.attention);
     for (int i = 0; i < RESULTS; i++) {
         double expected[ROOM], joined[ROOM];
@@ -218,7 +218,7 @@ static void ranks_are_joined(void **state)
         assert_verdict(test_compare(joined, expected, count, 0, 1e-15));
     }
     cp_source_close(whole);
-    assert_status(cp_dumps_open(&whole, files, P - 1, &fixture->batch), CP_INCOMPARABLE, "is missing");
+    assert_status(cp_dumps_open(&whole, files, P - 1, &fixture->batch, NULL), CP_INCOMPARABLE, "is missing");
 }
 
 int attention_tests(void)

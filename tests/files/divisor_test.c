@@ -101,7 +101,7 @@ static void the_fixtures_divisor(void **state)
                     continue; /* there loss_count is a weight, which no fixture knows */
                 write_ranks(directory, fixture, (cp_loss_kind)kind, (declared)how);
                 cp_source *joined;
-                assert_ok(cp_dumps_open(&joined, paths, 1, &fixture->batch));
+                assert_ok(cp_dumps_open(&joined, paths, 1, &fixture->batch, NULL));
                 assert_near(loss_of(joined), loss_of(fixture->expected), 1e-14);
                 cp_source_close(joined);
             }
@@ -122,17 +122,17 @@ static void without_a_fixture(void **state)
         cp_source *joined;
         assert_ok(cp_fixture_open(&fixture, goldens[g]));
         write_ranks(directory, fixture, CP_LOSS_PARTIAL_SUM, COUNTED);
-        assert_ok(cp_dumps_open(&joined, paths, 1, NULL));
+        assert_ok(cp_dumps_open(&joined, paths, 1, NULL, NULL));
         assert_near(loss_of(joined), loss_of(fixture->expected) * divisors[g] / targets[g], 1e-14);
         cp_source_close(joined);
 
         double loss;
         write_ranks(directory, fixture, CP_LOSS_PARTIAL_SUM, NOT_DECLARED);
-        assert_ok(cp_dumps_open(&joined, paths, 1, NULL));
+        assert_ok(cp_dumps_open(&joined, paths, 1, NULL, NULL));
         assert_status(cp_source_read_all(joined, 0, &loss), CP_INCOMPARABLE, "neither loss_count nor");
         cp_source_close(joined);
         write_ranks(directory, fixture, CP_LOSS_LOCAL_MEAN, NOT_DECLARED);
-        assert_status(cp_dumps_open(&joined, paths, 1, NULL), CP_INCOMPARABLE, "attribute loss_count");
+        assert_status(cp_dumps_open(&joined, paths, 1, NULL, NULL), CP_INCOMPARABLE, "attribute loss_count");
         cp_fixture_close(fixture);
     }
     test_remove_directory(directory);

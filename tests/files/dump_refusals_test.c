@@ -249,10 +249,10 @@ static void kept_positions(void **state)
         odd_dataset(path, "/logits", ODD_F64, ODD_CONTIGUOUS, 2, kept, values);
         odd_dataset(path, "/logits_index", ODD_I64, ODD_CONTIGUOUS, 2, two, rows[i].index);
         if (rows[i].words) {
-            assert_status(cp_dumps_open(&source, &paths, 1, &batch), CP_INCOMPARABLE, rows[i].words);
+            assert_status(cp_dumps_open(&source, &paths, 1, &batch, NULL), CP_INCOMPARABLE, rows[i].words);
             continue;
         }
-        assert_ok(cp_dumps_open(&source, &paths, 1, &batch));
+        assert_ok(cp_dumps_open(&source, &paths, 1, &batch, NULL));
         size_t logits = (size_t)cp_source_find(source, "logits");
         assert_int_equal(source->tensors[logits].dims, 3);
         assert_ok(cp_source_read_all(source, logits, read));

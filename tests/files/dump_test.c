@@ -143,7 +143,7 @@ static void one_index_for_all_rows(void **state)
     odd_dataset(path, "/token_index", ODD_I32, ODD_CONTIGUOUS, 1, extent, tokens);
     const char *const paths[] = {path};
     cp_source *joined;
-    assert_ok(cp_dumps_open(&joined, paths, 1, &sample_batch));
+    assert_ok(cp_dumps_open(&joined, paths, 1, &sample_batch, NULL));
     double loss[TOKENS];
     assert_ok(cp_source_read_all(joined, (size_t)cp_source_find(joined, "token_loss"), loss));
     for (int b = 0; b < SAMPLE_B; b++)
@@ -165,7 +165,7 @@ static void rows_in_another_order(void **state)
     odd_dataset(path, "/batch_index", ODD_I64_BIG, ODD_CONTIGUOUS, 1, extent, rows);
     const char *const paths[] = {path};
     cp_source *joined;
-    assert_ok(cp_dumps_open(&joined, paths, 1, &sample_batch));
+    assert_ok(cp_dumps_open(&joined, paths, 1, &sample_batch, NULL));
     double loss[TOKENS];
     assert_ok(cp_source_read_all(joined, (size_t)cp_source_find(joined, "token_loss"), loss));
     assert_near(loss[0], sample_value("token_loss", SAMPLE_T), 0);
@@ -250,12 +250,12 @@ static void directories(void **state)
     char *directory = test_new_directory();
     const char *const paths[] = {directory};
     cp_source *joined;
-    assert_status(cp_dumps_open(&joined, paths, 1, NULL), CP_INCOMPARABLE, "expected dumps (*.h5)");
+    assert_status(cp_dumps_open(&joined, paths, 1, NULL, NULL), CP_INCOMPARABLE, "expected dumps (*.h5)");
     write_ranks(directory, 3);
     char other[CP_PATH_BYTES];
     snprintf(other, sizeof other, "%s/rank-0007.h5.1.tmp", directory); /* somebody is still writing */
     fclose(fopen(other, "w"));
-    assert_ok(cp_dumps_open(&joined, paths, 1, &sample_batch));
+    assert_ok(cp_dumps_open(&joined, paths, 1, &sample_batch, NULL));
     assert_text_holds(joined->label, "(3 ranks)");
     double loss[TOKENS], w[SAMPLE_N];
     assert_ok(cp_source_read_all(joined, (size_t)cp_source_find(joined, "token_loss"), loss));
@@ -277,12 +277,12 @@ static void directories(void **state)
 
     snprintf(other, sizeof other, "%s/rank-0001.h5", directory);
     unlink(other);
-    assert_status(cp_dumps_open(&joined, paths, 1, NULL), CP_INCOMPARABLE, "rank 1 of 3 is missing");
+    assert_status(cp_dumps_open(&joined, paths, 1, NULL, NULL), CP_INCOMPARABLE, "rank 1 of 3 is missing");
     const char *const twice[] = {directory, directory};
-    assert_status(cp_dumps_open(&joined, twice, 2, NULL), CP_INCOMPARABLE, "rank 0, which");
-    assert_status(cp_dumps_open(&joined, NULL, 0, NULL), CP_INCOMPARABLE, "no dump");
+    assert_status(cp_dumps_open(&joined, twice, 2, NULL, NULL), CP_INCOMPARABLE, "rank 0, which");
+    assert_status(cp_dumps_open(&joined, NULL, 0, NULL, NULL), CP_INCOMPARABLE, "no dump");
     const char *const nowhere[] = {"/nowhere/a.h5"};
-    assert_status(cp_dumps_open(&joined, nowhere, 1, NULL), CP_BAD_INPUT, "/nowhere/a.h5");
+    assert_status(cp_dumps_open(&joined, nowhere, 1, NULL, NULL), CP_BAD_INPUT, "/nowhere/a.h5");
     test_remove_directory(directory);
 }
 

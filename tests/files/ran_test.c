@@ -198,7 +198,7 @@ static void tokens_in_global_order(void **state)
     const char *const paths[] = {directory};
     write_ranks(directory);
     cp_source *joined;
-    assert_ok(cp_dumps_open(&joined, paths, 1, NULL));
+    assert_ok(cp_dumps_open(&joined, paths, 1, NULL, NULL));
     for (int64_t first = 0; first < TOKENS; first++)
         for (int64_t count = 0; first + count <= TOKENS; count++) {
             double ids[TOKENS], embeds[TOKENS * C], positions[TOKENS];

@@ -246,7 +246,7 @@ static void a_folder_is_a_dump(void **state)
     cp_source *source;
     double values[6];
     write_folder(directory, ROOT);
-    assert_ok(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL));
+    assert_ok(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL, NULL));
     assert_int_equal(source->count, 4);
     size_t wide_at = (size_t)cp_source_find(source, "grads/aide"),
            words_at = (size_t)cp_source_find(source, "grads/b.weight");
@@ -293,7 +293,7 @@ static void folders_that_are_no_dump(void **state)
     char path[CP_PATH_BYTES];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         write_folder(directory, rows[i].json);
-        assert_status(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL), rows[i].status,
+        assert_status(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL, NULL), rows[i].status,
                       rows[i].words);
     }
     write_folder(directory, ROOT);
@@ -307,7 +307,7 @@ static void folders_that_are_no_dump(void **state)
     assert_ok(cp_safetensors_write(path, slash, 1));
     assert_status(cp_dump_open(&source, directory), CP_BAD_INPUT, "without its first slash");
     sample_dump(path, directory);
-    assert_status(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL), CP_INCOMPARABLE,
+    assert_status(cp_dumps_open(&source, (const char *const[]){directory}, 1, NULL, NULL), CP_INCOMPARABLE,
                   "dump.json beside *.h5");
     test_remove_directory(directory);
 }

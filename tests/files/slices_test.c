@@ -63,7 +63,7 @@ static cp_status open_boxes(cp_source **joined, const char *directory, const box
         write_box(paths[rank], &boxes[rank], whole);
         list[rank] = paths[rank];
     }
-    return cp_dumps_open(joined, list, RANKS, NULL);
+    return cp_dumps_open(joined, list, RANKS, NULL, NULL);
 }
 
 static void slices_make_a_tensor(void **state)
@@ -112,7 +112,7 @@ static void copies_of_a_slice_are_compared(void **state)
     odd_overwrite(last, "/grads/w", ODD_F64, other);
     const char *folder = directory;
     double difference;
-    assert_ok(cp_dumps_open(&joined, &folder, 1, NULL));
+    assert_ok(cp_dumps_open(&joined, &folder, 1, NULL, NULL));
     assert_ok(cp_join_replicas(joined, (size_t)cp_source_find(joined, "grads/w"), &difference));
     assert_true(difference > 0.01 && difference < 0.1);
     cp_source_close(joined);

@@ -133,7 +133,7 @@ void fuzz_read_files(const char *const *paths, size_t count)
         read_source(source);
         cp_source_close(source);
     }
-    if (cp_dumps_open(&source, paths, count, have ? &fixture->batch : NULL) == CP_OK) {
+    if (cp_dumps_open(&source, paths, count, have ? &fixture->batch : NULL, NULL) == CP_OK) {
         read_dump(source, have ? fixture : NULL);
         cp_source_close(source);
     }

@@ -114,8 +114,8 @@ static void *watch_memory(void *state)
 static void judge(cp_result *result, const char *expected, const char *actual)
 {
     cp_source *sides[2];
-    assert_ok(cp_dumps_open(&sides[0], &expected, 1, NULL));
-    assert_ok(cp_dumps_open(&sides[1], &actual, 1, NULL));
+    assert_ok(cp_dumps_open(&sides[0], &expected, 1, NULL, NULL));
+    assert_ok(cp_dumps_open(&sides[1], &actual, 1, NULL, NULL));
     assert_ok(cp_diff(result, sides[0], sides[1], NULL, &(cp_diff_options){.only = "grads/*"}));
     cp_source_close(sides[0]);
     cp_source_close(sides[1]);
