@@ -9,7 +9,10 @@
 # registers a command that succeeds with status 0.
 #
 # A test is "Not Run" where any test of a lower rung has failed, so the first red line is the lowest broken thing. (To
-# run a test without what it stands on: ctest -FA '.*' -R <name>.) A skipped test is a failed one.
+# run a test without what it stands on: ctest -FA '.*' -R <name>.) With -DCPEQ_LADDER=OFF none waits for another, and no
+# core either. A skipped test is a failed one.
+
+option(CPEQ_LADDER "no test runs before those of the rungs below" ON)
 
 set(CPEQ_RUNGS base files judge gradients widths attention golden transport exchanges faults command-line adapters)
 
@@ -47,9 +50,10 @@ function(cpeq_register test rung timeout labels)
     if(CPEQ_SANITIZE)
         math(EXPR timeout "5 * ${timeout}")
     endif()
+    if(CPEQ_LADDER)
+        set_tests_properties(${test} PROPERTIES FIXTURES_SETUP ${rung} FIXTURES_REQUIRED "${lower}")
+    endif()
     set_tests_properties(${test} PROPERTIES
-        FIXTURES_SETUP ${rung}
-        FIXTURES_REQUIRED "${lower}"
         TIMEOUT ${timeout}
         COST ${timeout} # the longest first, so that no core waits for them at the end
         LABELS "${rung};${labels}"
