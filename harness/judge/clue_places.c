@@ -251,16 +251,32 @@ static const struct {
      "rows with padding are wrong and those without are right: look at the padding's mask, and positions"},
 };
 
+/* The last token of a row is the last of much else: of what the last rank has, of what a window reaches. */
+static bool ends_inside_a_row(const view *v)
+{
+    for (int64_t b = 0; b < v->bins->B; b++)
+        for (int64_t t = 0; t + 1 < v->bins->T; t++)
+            if (is_real(v, b, t) && is_wrong(v, b, t))
+                return true;
+    return false;
+}
+
+static bool fits(const view *v, size_t at)
+{
+    return is_confined(v, CONFINED[at].is_there) &&
+           (CONFINED[at].is_there != is_last_of_document || ends_inside_a_row(v));
+}
+
 /* The place that is wrong altogether, or else one that is wrong somewhere; nothing is wrong outside of it. */
 static bool say_confined(char *out, size_t room, const view *v)
 {
     int chosen = -1;
     for (int i = (int)(sizeof CONFINED / sizeof *CONFINED) - 1; i >= 0; i--)
-        if (is_confined(v, CONFINED[i].is_there))
+        if (fits(v, (size_t)i))
             chosen = i;
     for (int i = (int)(sizeof CONFINED / sizeof *CONFINED) - 1; i >= 0; i--) {
         tally of = count(v, CONFINED[i].is_there);
-        if (is_confined(v, CONFINED[i].is_there) && of.wrong_inside == of.inside)
+        if (fits(v, (size_t)i) && of.wrong_inside == of.inside)
             chosen = i;
     }
     if (chosen >= 0)

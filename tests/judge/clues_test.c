@@ -389,6 +389,8 @@ static void places_of_logits(void **state)
     w.fixture.batch.document_ids = w.documents;
     expect_positions(".x.x..x.", "only last tokens of documents are wrong");
     expect_positions(".x......", "only last tokens of documents are wrong");
+    expect_positions("...x....", "look at ");
+    assert_null(strstr(w.result.next, "last tokens of documents"));
     expect_positions("..x.....", "only first tokens of later documents are wrong");
     expect_positions("......x.", "only tokens beside padding are wrong");
     expect_positions("..xx....",

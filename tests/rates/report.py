@@ -283,7 +283,7 @@ def conclusion(pairs, faults):
              f"Limits are {FACTOR} times the largest error of the replicates. Of {len(own)} clean runs of cpeq in float32 and bfloat16 the worst came to"
              f" {max((pair.largest for pair in own), default=0):.2f} times it"
              + (f", of {len(others)} runs of transformers to {max(pair.largest for pair in others):.2f}" if others else "")
-             + f"; {alarms} were judged different. With 1.1 it would have been {sum(pair.largest > 1.1 for pair in judged)},"
+             + f"; judged different: {alarms}. With 1.1 it would have been {sum(pair.largest > 1.1 for pair in judged)},"
              f" with 1.25 {sum(pair.largest > 1.25 for pair in judged)}."]
     near = [fault for fault in faults if fault.structural and fault.outcome == "different" and fault.excess * FACTOR < 2 and fault.dtype == "bfloat16"]
     saved = [fault for fault in faults if fault.structural and fault.outcome == "same" and fault.excess * FACTOR > 1.1]
