@@ -351,12 +351,11 @@ bool cp_say_logits(char *out, size_t room, const cp_clues *clues)
     else if (v.known && say_rank(out, room, &v))
         return true;
     else if (v.known && begins_with_the_first(&v))
-        snprintf(out, room,
-                 "the first token of a row, which sees itself alone, is wrong: look at what lets it see "
-                 "later tokens "
-                 "(the causal mask), and at what is the same for all (the order of heads and tokens in an "
-                 "exchange, "
-                 "sinks, caps), not at cuts");
+        snprintf(
+            out, room,
+            "the first token of a row, which sees itself alone, is wrong: look at what lets it see "
+            "later tokens (the causal mask), at what parts in which it sees nothing bring to a merge, and "
+            "at what is the same for all (the order of heads and tokens in an exchange, sinks, caps)");
     else
         say_first(out, room, &v);
     return true;

@@ -398,6 +398,8 @@ static void places_of_logits(void **state)
                      "what tells documents apart");
     expect_positions("....xxx.", "are right (only rows with padding are wrong): look at padding");
     expect_positions("x.xxx.x.", "the first token of a row, which sees itself alone, is wrong");
+    expect_positions("x.xxx.x.", "at what parts in which it sees nothing bring to a merge");
+    assert_null(strstr(w.result.next, "not at cuts"));
     expect_positions(".xxx..x.", "; the first wrong position is 1 of row 0");
     w.actual.declaration.cp_size = 2;
     w.actual.declaration.layout = "zigzag"; /* rank 0 has the ends */
