@@ -117,6 +117,19 @@ static cp_status check_step(const cp_source *part, const cp_batch *batch, const 
                    part->label);
 }
 
+/* What a loss is divided by, and whether the ranks have counted it right. */
+static cp_status count_targets(cp_source *joined, const cp_batch *batch, cp_pool *pool)
+{
+    void *memory;
+    CP_TRY(cp_pool_take(pool, &memory, (size_t)batch->B, (size_t)batch->T));
+    uint8_t *is_target = memory;
+    for (int64_t b = 0; b < batch->B; b++)
+        for (int64_t t = 0; t < batch->T; t++)
+            is_target[b * batch->T + t] = cp_batch_target(batch, b, t) != CP_IGNORED;
+    cp_join_divide(joined, cp_batch_divisor(batch));
+    return cp_join_count(joined, is_target);
+}
+
 cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count, const cp_batch *batch,
                         const char *fixture_id)
 {
@@ -140,7 +153,11 @@ cp_status cp_dumps_open(cp_source **out, const char *const *paths, size_t count,
         for (size_t i = 0; i < opened; i++)
             cp_source_close(parts[i]);
     if (status == CP_OK && batch && !is_attention(batch))
-        cp_join_divide(*out, cp_batch_divisor(batch));
+        status = count_targets(*out, batch, &list.pool);
+    if (status != CP_OK && *out) {
+        cp_source_close(*out);
+        *out = NULL;
+    }
     cp_pool_close(&list.pool);
     return status;
 }

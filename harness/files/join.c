@@ -130,6 +130,29 @@ void cp_join_divide(cp_source *source, double count)
     ((cp_joined *)source->state)->divisor = count;
 }
 
+static int64_t targets_of(const cp_joined *j, size_t part, const uint8_t *is_target)
+{
+    int64_t targets = 0;
+    for (int64_t token = 0; token < j->B * j->T; token++)
+        targets += is_target[token] && (!j->places || j->places[token].part == (int32_t)part);
+    return targets;
+}
+
+cp_status cp_join_count(cp_source *source, const uint8_t *is_target)
+{
+    cp_check(source->read == cp_joined_read, "%s is not joined", source->label);
+    cp_joined *j = source->state;
+    for (size_t p = 0; p < j->count; p++) {
+        int64_t said = j->parts[p]->declaration.loss_count, targets = targets_of(j, p, is_target);
+        if (said >= 0 && said != targets)
+            CP_TRY(cp_pool_format(&j->pool, &source->notes,
+                                  "%s%s: declares loss_count %" PRId64 ", and its positions have %" PRId64
+                                  " targets of the whole rows\n",
+                                  source->notes ? source->notes : "", j->parts[p]->label, said, targets));
+    }
+    return CP_OK;
+}
+
 size_t cp_join_parts(const cp_source *source, cp_source *const **parts, const cp_place **places)
 {
     if (source->read != cp_joined_read)

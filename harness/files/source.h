@@ -144,6 +144,9 @@ cp_status cp_source_join(cp_source **out, cp_source **parts, size_t count, int64
  * neither is above 0. */
 void cp_join_divide(cp_source *source, double count);
 
+/* Notes each rank whose loss_count is not what its positions have of targets: `is_target` [B,T] of the whole batch. */
+cp_status cp_join_count(cp_source *source, const uint8_t *is_target);
+
 /* Where a global token lies. */
 typedef struct cp_place {
     int32_t part;

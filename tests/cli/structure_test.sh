@@ -75,6 +75,7 @@ ranks 2 'rank-0001.h5' rank-0001.h5 number cp_rank 0
 ranks 2 'rank-0001.h5' rank-0001.h5 text layout zigzag
 ranks 2 'rank-0001.h5' rank-0001.h5 remove $k
 ranks 2 'gradients partial, expected reduced as in' rank-0001.h5 text gradients partial
+ranks 0 'rank-0001.h5: declares loss_count 99, and its positions have 4 targets of the whole rows' rank-0001.h5 number loss_count 99
 rm -rf ranks && cp -r "$dumps/ranks" ranks && chmod -R u+w ranks
 for rank in 0 1; do "$spoil" ranks/rank-000$rank.h5 text gradients partial; done
 expect 1 'it would be the same if gradients = "reduced" were declared' cpeq diff "$fixture" ranks
