@@ -22,17 +22,17 @@ typedef struct cp_fit_target {
     double norm;
 } cp_fit_target;
 
-void cp_part_fit_open(cp_part_fit *fit, size_t ranks); /* at most CP_FIT_RANKS */
+void cp_part_fit_open(cp_part_fit *of, size_t ranks); /* at most CP_FIT_RANKS */
 
 /* `name`: that of the tensor in the parts, whose grad_scale is undone. More than so many elements are passed over. False:
  * it cannot be read, or a part has none of that size. */
-bool cp_part_fit_add(cp_part_fit *fit, const cp_fit_target *target, cp_source *const *parts,
+bool cp_part_fit_add(cp_part_fit *of, const cp_fit_target *target, cp_source *const *parts,
                      const char *name);
 
 /* False: the parts are not independent. */
-bool cp_part_fit_solve(cp_part_fit *fit);
+bool cp_part_fit_solve(cp_part_fit *of);
 
 /* Whether all factors are a value, to so many digits. */
-bool cp_part_fit_near(const cp_part_fit *fit, double value, double digits);
+bool cp_part_fit_near(const cp_part_fit *of, double value, double digits);
 
 #endif
