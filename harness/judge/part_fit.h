@@ -26,8 +26,7 @@ void cp_part_fit_open(cp_part_fit *of, size_t ranks); /* at most CP_FIT_RANKS */
 
 /* `name`: that of the tensor in the parts, whose grad_scale is undone. More than so many elements are passed over. False:
  * it cannot be read, or a part has none of that size. */
-bool cp_part_fit_add(cp_part_fit *of, const cp_fit_target *target, cp_source *const *parts,
-                     const char *name);
+bool cp_part_fit_add(cp_part_fit *of, const cp_fit_target *target, cp_source *const *parts, const char *name);
 
 /* False: the parts are not independent. */
 bool cp_part_fit_solve(cp_part_fit *of);
