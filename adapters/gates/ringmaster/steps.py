@@ -34,6 +34,13 @@ class Context:
     mesh: torch.distributed.DeviceMesh
 
 
+def context(rank, size):
+    return Context(rank, size, torch.distributed.init_device_mesh("cpu", (size,), mesh_dim_names=("cp",)))
+
+
+read = cpeq.Fixture
+
+
 @dataclass(frozen=True)
 class Exchange:
     """One of ringmaster's ways of exchanging keys, in our words and in its own."""

@@ -4,8 +4,7 @@ import contextlib
 import io
 import unittest
 
-import gate
-import verdict
+from frame import cases, verdict
 
 
 def gradient(factor, cosine=1.0, error=0.5, nonfinite=0, kind="gradient"):
@@ -37,19 +36,23 @@ class Describing(unittest.TestCase):
         self.assertEqual(described(gradient(2.0, kind="logits"), gradient(0.5)),
                          ": logits, gradient; every gradient x 0.500000")
 
+    def test_each_tensor_of_an_attention_function(self):
+        out, dq = gradient(1.0, error=6.4e-11, kind=verdict.ATTENTION), gradient(1.0)
+        self.assertEqual(described(out | {"name": "out"}, dq | {"name": "dq"}), ": out 6.4e-11, dq 5.0e-01")
+
     def test_failures_come_first(self):
         self.assertEqual(described(gradient(1.0), failures=["rank 1 is missing"]), ": rank 1 is missing")
 
 
 class Expecting(unittest.TestCase):
-    CASE = gate.Case("ulysses", 2, "llama/full5", "", "")
+    CASE = cases.Case("ulysses", 2, "llama/full5", "", "")
 
     def status(self, line, known):
         expected = {"ulysses cp2": {"llama/full5": known}} if known else {}
         verdicts = {self.CASE: (line, "")}
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            surprises = gate.table([self.CASE], verdicts, expected)
-            return gate.report([self.CASE], verdicts, surprises, expected)
+            surprises = cases.table([self.CASE], verdicts, expected)
+            return cases.report([self.CASE], verdicts, surprises, expected)
 
     def test_as_expected(self):
         self.assertEqual(self.status("same", {"verdict": "same"}), 0)
@@ -70,7 +73,7 @@ class Expecting(unittest.TestCase):
     def test_an_expected_case_that_did_not_run(self):
         expected = {"ulysses cp2": {"llama/full5": {"verdict": "same"}, "llama/full7": {"verdict": "same"}}}
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            self.assertEqual(gate.report([self.CASE], {self.CASE: ("same", "")}, [], expected), 1)
+            self.assertEqual(cases.report([self.CASE], {self.CASE: ("same", "")}, [], expected), 1)
 
 
 if __name__ == "__main__":

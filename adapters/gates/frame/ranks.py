@@ -19,7 +19,11 @@ TIMEOUT = datetime.timedelta(minutes=5)
 
 
 def run(cases, size):
-    """Run each case on size ranks: its dump is left in case.dump, or the reason in OUTCOME there."""
+    """Run each case on size ranks: its dump is left in case.dump, or the reason in OUTCOME there.
+
+    The module "steps" beside the script that is run has the recipes: RECIPES, by name a function (context, fixture,
+    out); context(rank, size), what these are given; and read(path), the fixture.
+    """
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(_rank, (size, cases, os.path.join(folder, "store")), nprocs=size)
 
@@ -29,23 +33,23 @@ def _rank(rank, size, cases, store):
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=TIMEOUT)
-    context = steps.Context(rank, size, dist.init_device_mesh("cpu", (size,), mesh_dim_names=("cp",)))
+    context = steps.context(rank, size)
     for case in cases:
         reasons = [None] * size
-        dist.all_gather_object(reasons, _attempt(steps.RECIPES[case.recipe], context, case))
+        dist.all_gather_object(reasons, _attempt(steps, context, case))
         if rank == 0:
             _conclude(case, reasons)
         dist.barrier()
     dist.destroy_process_group()
 
 
-def _attempt(recipe, context, case):
+def _attempt(steps, context, case):
     """None, or why this rank left no dump: what it ran is not the fixture's step, or something refused to run it."""
     import cpeq
 
     try:
         with cpeq.Float64(strict=True):
-            recipe(context, cpeq.Fixture(case.fixture), case.dump)
+            steps.RECIPES[case.recipe](context, steps.read(case.fixture), case.dump)
     except Exception as error:
         verdict = "not comparable" if isinstance(error, cpeq.FormatError) else f"refused: {type(error).__name__}"
         return f"{verdict}: {' '.join(str(error).split())}"
