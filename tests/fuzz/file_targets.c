@@ -9,6 +9,7 @@
 #include "harness/report/report.h"
 #include "tests/fuzz/recipe.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -220,7 +221,8 @@ static bool library_survives(const char *path)
         _exit(0);
     }
     int status = 0;
-    waitpid(child, &status, 0);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) /* by the fuzzer's own alarm */
+        continue;
     bool died = WIFEXITED(status) && WEXITSTATUS(status) == LIBRARY_DIED;
     return !died && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
 }
