@@ -43,7 +43,7 @@ def rows(cpeq, path, source, attention, dtype, folder):
         outcome = "other experts"
     family = fixture.config["model_type"]
     yield ("pair", source, dtype, family, "-", "-", "-", 1, 0, 0, outcome, len(report["tensors"]))
-    if flips:
+    if outcome == "other experts":
         return
     for tensor in report["tensors"]:
         if not tensor["blind"] and tensor["numbers_speak"]:
